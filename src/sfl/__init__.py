@@ -1,0 +1,37 @@
+"""Successor Feature Landmarks: explore without reward, then go to any goal shown as a picture.
+
+Importing this package registers its environments with Gymnasium. Names that need torch load when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import sfl.envs  # noqa: F401  (registers the environments)
+
+if TYPE_CHECKING:
+    from sfl.agents.sfl.config import SFLConfig
+    from sfl.envs import GoalWrapper, make_env
+    from sfl.run.evaluate import evaluate
+    from sfl.run.folder import load_run
+    from sfl.run.library import SFL
+
+__version__ = "0.1.0"
+
+__all__ = ["SFL", "GoalWrapper", "SFLConfig", "__version__", "evaluate", "load_run", "make_env"]
+
+_HOMES = {
+    "SFL": "sfl.run.library",
+    "SFLConfig": "sfl.agents.sfl.config",
+    "GoalWrapper": "sfl.envs",
+    "make_env": "sfl.envs",
+    "evaluate": "sfl.run.evaluate",
+    "load_run": "sfl.run.folder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sfl' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

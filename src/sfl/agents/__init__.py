@@ -1,0 +1,7 @@
+"""Methods, one each; `make_agent` is the only door to them."""
+
+from __future__ import annotations
+
+from sfl.agents.registry import AgentConfig, agent_name, make_agent
+
+__all__ = ["AgentConfig", "agent_name", "make_agent"]

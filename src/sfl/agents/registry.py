@@ -1,0 +1,27 @@
+"""Every method by its configuration: adding one is a line here."""
+
+from __future__ import annotations
+
+from sfl.agents.random_agent import RandomAgent, RandomConfig
+from sfl.agents.sfl.agent import SFLAgent
+from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.data.types import Agent, EnvSpec
+
+AgentConfig = SFLConfig | TabularConfig | RandomConfig
+
+_METHODS = {
+    SFLConfig: ("sfl", SFLAgent),
+    TabularConfig: ("tabular", SFLAgent),
+    RandomConfig: ("random", RandomAgent),
+}
+
+
+def agent_name(config: AgentConfig) -> str:
+    """The lower-case name that tables and CSV files use."""
+    return _METHODS[type(config)][0]
+
+
+def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:
+    """The agent that a configuration describes."""
+    agent: Agent = _METHODS[type(config)][1](config, spec, seed, device)  # type: ignore[operator]
+    return agent

@@ -1,0 +1,197 @@
+"""SFL in training: Algorithm 1 over Algorithm 2, for one environment or several at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sfl.agents.sfl.config import SFLConfig, TabularConfig, as_released
+from sfl.agents.sfl.memory import Candidate, LandmarkMemory, Sight
+from sfl.agents.sfl.representation import LearnedRepresentation, Representation
+from sfl.agents.sfl.tabular import TabularRepresentation
+from sfl.agents.sfl.walker import FrozenPolicy, Walker
+from sfl.core.seeding import generator_state, restore_generator, spawn
+from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.graph.edges import EdgeStatistics, Edges, form_edges
+from sfl.graph.planning import Planner
+
+
+@dataclass
+class Track:
+    """Where one environment's agent was localized last, in this episode."""
+
+    landmark: int | None = None
+    steps: int = 0
+    random: bool = False
+
+
+class SFLAgent:
+    """Successor Feature Landmarks."""
+
+    def __init__(self, config: SFLConfig | TabularConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config = as_released(config) if isinstance(config, SFLConfig) and config.as_released else config
+        self.spec, self._device = spec, torch.device(device)
+        self._rng = spawn(seed, ["act"])["act"]
+        self.representation: Representation
+        if isinstance(self.config, SFLConfig):
+            self.representation = LearnedRepresentation(self.config, spec, seed, self._device)
+        else:
+            self.representation = TabularRepresentation(self.config, spec)
+        self.memory = LandmarkMemory(self.config.landmarks, self.representation.dim, self._device)
+        self.statistics = EdgeStatistics()
+        self.env_steps = 0
+        self._walker = Walker(self.config, self.memory, Planner(Edges.none(0)), self._rng, self.config.train_epsilon)
+        self._tracks = [Track() for _ in range(spec.env_count)]
+        self._exploring = np.ones(spec.env_count, dtype=bool)
+        self._tally = {"decisions": 0, "localized": 0, "trips": 0, "reached": 0}
+
+    @property
+    def edges(self) -> Edges:
+        """The landmark graph's edges as they were formed last."""
+        return self._walker.planner.edges
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """Training episodes have no goal; with one, the agent goes there instead of exploring."""
+        self._tracks[env_index] = Track()
+        self._walker.begin_episode(env_index, self.representation, goal)
+
+    @torch.no_grad()
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Localize, update the graph (Algorithm 2), then travel or explore (Algorithm 1)."""
+        if not self._active:
+            self._exploring[env_indices] = True
+            return self._rng.integers(self.spec.action_count, size=len(env_indices))
+        sight = self.memory.see(self.representation, observations, env_indices)
+        for row, env in enumerate(env_indices.tolist()):
+            self._update_graph(sight, row, env, observations[row])
+        actions, exploring = self._walker.choose(sight, env_indices, self.env_steps, self.spec.action_count)
+        self._exploring[env_indices] = exploring
+        for env in env_indices.tolist():
+            self._tracks[env].random |= bool(self._exploring[env])
+            self._tracks[env].steps += 1
+        return actions
+
+    def observe(self, transitions: Transitions) -> None:
+        """Keep the step; only what the random policy did trains psi."""
+        self.representation.observe(transitions, self._exploring[transitions.env_indices])
+
+    def update(self) -> Metrics:
+        """Learn from one more step of every environment, and do what is due at this number of steps."""
+        before, new = self.env_steps, self.spec.env_count
+        self.env_steps += new
+        metrics = self.representation.update(self.env_steps, new)
+        if self._active:
+            self._maintain_graph(before)
+        return metrics | self._graph_metrics()
+
+    def policy(self, seed: int) -> FrozenPolicy:
+        """A frozen copy for evaluation, with a generator of its own."""
+        rng = spawn(seed, ["policy"])["policy"]
+        walker = Walker(self.config, self.memory.frozen(), self._walker.planner, rng, self.config.eval_epsilon)
+        return FrozenPolicy(walker, self.representation.frozen(), self.spec.action_count)
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        return self._walker.explain(env_index)
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+        state = AgentState(generators={"act": generator_state(self._rng)})
+        self.representation.save(state)
+        edges = self.edges
+        columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
+        state.graph = self.memory.state() | self.statistics.state() | {f"edge_{k}": v for k, v in columns.items()}
+        state.graph |= self.memory.candidate_state()
+        state.counters |= {
+            "env_steps": self.env_steps,
+            "tally": dict(self._tally),
+            "edge_size": edges.size,
+            "tracks": [[track.landmark, track.steps, track.random] for track in self._tracks],
+            "trips": self._walker.state(),
+        }
+        return state
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`."""
+        restore_generator(self._rng, state.generators["act"])
+        self.representation.load(state)
+        graph, counters = state.graph, state.counters
+        self.memory.load_state(graph)
+        self.memory.load_candidate_state(graph)
+        self.statistics.load_state(graph)
+        columns = (graph[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
+        self._walker.planner = Planner(Edges(counters["edge_size"], *columns))
+        self.env_steps, self._tally = counters["env_steps"], dict(counters["tally"])
+        self._tracks = [Track(*row) for row in counters["tracks"]]
+        self._walker.load_state(counters["trips"])
+
+    @property
+    def _active(self) -> bool:
+        """Landmarks are collected from here on; before, the policy is uniformly random."""
+        return self.env_steps >= self.config.landmarks.start_step
+
+    def _update_graph(self, sight: Sight, row: int, env: int, observation: Observation) -> None:
+        """Algorithm 2 for one state: propose it as a landmark, or count the transition that led here."""
+        track = self._tracks[env]
+        self._tally["decisions"] += 1
+        # The paper's appendix takes the median here as well; where W is 1 the two are the same.
+        if self.memory.accepts(sight.smoothed[row]):
+            origin = self.env_steps + row
+            self.memory.propose(Candidate(observation.copy(), origin, track.landmark, track.steps, track.random))
+        landmark = sight.localized[row]
+        if landmark is None:
+            return
+        self._tally["localized"] += 1
+        self.memory.set.visit(landmark)
+        if track.landmark is not None and track.landmark != landmark:
+            self.statistics.record(track.landmark, landmark, track.steps, track.random)
+        self._tracks[env] = Track(landmark)
+
+    def _maintain_graph(self, before: int) -> None:
+        """Refresh, add and form edges when their intervals have passed."""
+        landmarks, edges = self.config.landmarks, self.config.edges
+        if self._passed(before, landmarks.update_every):
+            self.memory.refresh(self.representation)
+        if self._passed(before, landmarks.add_every):
+            self._admit_candidates()
+        if self._passed(before, edges.form_every):
+            self._form_edges()
+        for navigator in self._walker.navigators():
+            for source, target in navigator.failures:
+                self.statistics.record_failure(source, target, self.env_steps)
+            self._tally["trips"] += len(navigator.finished)
+            self._tally["reached"] += sum(navigator.finished)
+            navigator.failures.clear()
+            navigator.finished.clear()
+
+    def _admit_candidates(self) -> None:
+        admitted = self.memory.admit(self.representation, self.env_steps)
+        for index, candidate in admitted:
+            self.statistics.clear(index)
+            previous = candidate.previous
+            if self.config.edges.inherit_transition and previous is not None and previous != index:
+                self.statistics.record(previous, index, candidate.steps, candidate.random)
+        if admitted:
+            self._form_edges()
+
+    def _form_edges(self) -> None:
+        config = self.config.edges
+        if config.forget_after:
+            self.statistics.forget(self.env_steps, config.forget_after)
+        self._walker.planner = Planner(form_edges(self.statistics, config, self.memory.set.count))
+
+    def _passed(self, before: int, interval: int) -> bool:
+        """A multiple of the interval lies between the last number of steps and this one."""
+        return self.env_steps // interval > before // interval
+
+    def _graph_metrics(self) -> Metrics:
+        tally = self._tally
+        return {
+            "graph/landmark_count": float(self.memory.set.count),
+            "graph/edge_count": float(len(self.edges.weights)),
+            "graph/localized": tally["localized"] / max(1, tally["decisions"]),
+            "explore/frontier_trips": float(tally["trips"]),
+            "explore/waypoint_reached": tally["reached"] / max(1, tally["trips"]),
+        }

@@ -1,0 +1,90 @@
+"""All settings of SFL, in the paper's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sfl.core.config import require
+from sfl.graph.edges import EdgeConfig
+from sfl.graph.landmarks import LandmarkConfig
+from sfl.graph.navigator import NavigatorConfig
+from sfl.learners.successor import SuccessorConfig
+from sfl.learners.time_contrastive import FeatureConfig
+
+
+@dataclass(frozen=True)
+class SFLConfig:
+    """Successor Feature Landmarks with learned features and learned successor features."""
+
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    successor: SuccessorConfig = field(default_factory=SuccessorConfig)
+    landmarks: LandmarkConfig = field(default_factory=LandmarkConfig)
+    edges: EdgeConfig = field(default_factory=EdgeConfig)
+    navigator: NavigatorConfig = field(default_factory=NavigatorConfig)
+    replay_size: int = 20_000
+    """Environment steps kept for learning, over all environments."""
+    train_epsilon: float = 0.1
+    """Share of random actions on a trip in training."""
+    eval_epsilon: float = 0.05
+    """Share of random actions in evaluation."""
+    goal_links: int = 1
+    """The goal is joined to this many most similar landmarks."""
+    as_released: bool = False
+    """Take the released code's side wherever it differs from the paper (docs/agents/sfl.md lists all)."""
+
+    def __post_init__(self) -> None:
+        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
+
+
+@dataclass(frozen=True)
+class TabularConfig:
+    """SFL with one-hot features and exact successor features: what is left when the representation makes no error."""
+
+    landmarks: LandmarkConfig = field(default_factory=LandmarkConfig)
+    edges: EdgeConfig = field(default_factory=EdgeConfig)
+    navigator: NavigatorConfig = field(default_factory=NavigatorConfig)
+    gamma: float = 0.99
+    """Discount of the successor features."""
+    states: int = 2_048
+    """Room for this many distinct observations."""
+    solve_every: int = 1_000
+    """Environment steps between two exact solutions of psi."""
+    train_epsilon: float = 0.1
+    """Share of random actions on a trip in training."""
+    eval_epsilon: float = 0.05
+    """Share of random actions in evaluation."""
+    goal_links: int = 1
+    """The goal is joined to this many most similar landmarks."""
+
+    def __post_init__(self) -> None:
+        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        require(0 <= self.gamma < 1, f"gamma must lie in [0, 1), got {self.gamma}.")
+        require(self.states >= 2, f"states must be at least 2, got {self.states}.")
+        require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
+
+
+def check_acting(train_epsilon: float, eval_epsilon: float, goal_links: int) -> None:
+    """The checks that both configurations share."""
+    require(0 <= train_epsilon <= 1, f"train-epsilon must lie in [0, 1], got {train_epsilon}.")
+    require(0 <= eval_epsilon <= 1, f"eval-epsilon must lie in [0, 1], got {eval_epsilon}.")
+    require(goal_links >= 1, f"goal-links must be at least 1, got {goal_links}.")
+
+
+def as_released(config: SFLConfig) -> SFLConfig:
+    """The released MiniGrid code's side of every difference between it and the paper."""
+    return replace(
+        config,
+        features=replace(config.features, squared=False),
+        successor=replace(config.successor, batch_norm=False),
+        landmarks=replace(config.landmarks, candidate_order="least-similar"),
+        edges=replace(
+            config.edges,
+            threshold=1.0,
+            inclusive=True,
+            count_traverse=False,
+            inherit_transition=True,
+            weight="log-frequency",
+        ),
+        navigator=replace(config.navigator, one_trip=True, route_choices=5),
+    )

@@ -1,0 +1,182 @@
+"""phi and psi as learned networks, and what training them takes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sfl.agents.sfl.config import SFLConfig
+from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
+from sfl.data.observations import ObservationTable
+from sfl.data.replay import SequenceReplay
+from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
+from sfl.data.windows import WindowTable
+from sfl.learners.state import load_module, load_optimiser, module_state, optimiser_state
+from sfl.learners.successor import SuccessorBatch, SuccessorLearner
+from sfl.learners.time_contrastive import TimeContrastiveLearner, encode_slots
+from sfl.nn.encoders import GridEncoder
+
+
+class PsiSource(Protocol):
+    """Whatever can tell psi of an observation."""
+
+    dim: int
+    device: torch.device
+
+    def psi(self, observations: Array) -> Tensor:
+        """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
+
+
+class Representation(PsiSource, Protocol):
+    """What SFL asks of phi and psi in training."""
+
+    def observe(self, transitions: Transitions, random: Array) -> None:
+        """Keep a step of experience; `random` [B] says which actions the random policy drew."""
+
+    def update(self, env_steps: int, new_steps: int) -> Metrics:
+        """Learn as much as `new_steps` environment steps call for."""
+
+    def frozen(self) -> PsiSource:
+        """A copy that later learning does not change."""
+
+    def save(self, state: AgentState) -> None:
+        """Write into a checkpoint."""
+
+    def load(self, state: AgentState) -> None:
+        """Read from a checkpoint."""
+
+
+class LearnedRepresentation:
+    """Time-contrastive phi and n-step TD psi over one replay of distinct observations."""
+
+    def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
+        self.config, self.dim, self.device = config, config.features.dim, device
+        rngs = spawn(seed, ["init", "replay"])
+        self._rng = rngs["replay"]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(draw_seed(rngs["init"]))
+            self.features = TimeContrastiveLearner(config.features, spec, device)
+            self.successor = SuccessorLearner(config.successor, self.dim, spec, device)
+        windowed = isinstance(self.features.encoder, GridEncoder)
+        windows = WindowTable(spec.observation_shape) if windowed else None
+        self._table = ObservationTable(spec.observation_shape, spec.observation_dtype, windows)
+        self._replay = SequenceReplay(self._table, config.replay_size, spec.env_count)
+        self._due = {"features": 0.0, "successor": 0.0}
+        self._gradient_steps = 0
+
+    def psi(self, observations: Array) -> Tensor:
+        """psi(s, a) of every action, [B, A, F]."""
+        return self.successor.psi(self.features.encode(observations))
+
+    def observe(self, transitions: Transitions, random: Array) -> None:
+        """Keep a step of experience."""
+        self._replay.add(transitions, random)
+
+    def update(self, env_steps: int, new_steps: int) -> Metrics:
+        """Gradient steps of phi and of psi, as the configuration counts them."""
+        metrics: Metrics = {}
+        features, successor = self.config.features, self.config.successor
+        learning_features = env_steps > features.start_step and (
+            not features.stop_step or env_steps <= features.stop_step
+        )
+        for _ in range(self._count("features", learning_features, new_steps * features.updates_per_step)):
+            metrics.update(self.features.update(self._replay, self._rng) or {})
+        learning_successor = env_steps > successor.start_step
+        for _ in range(self._count("successor", learning_successor, new_steps * successor.updates_per_step)):
+            metrics.update(self._update_successor() or {})
+        if metrics:
+            metrics["train/gradient_steps"] = float(self._gradient_steps)
+        return metrics
+
+    def frozen(self) -> FrozenRepresentation:
+        """A copy that later learning does not change."""
+        return FrozenRepresentation(copy.deepcopy(self.features), copy.deepcopy(self.successor))
+
+    def save(self, state: AgentState) -> None:
+        """Networks, optimisers, replay and counters."""
+        learner = self.successor
+        state.networks |= module_state(self.features.encoder, "encoder") | module_state(learner.network, "successor")
+        state.networks |= module_state(learner.target, "target") | module_state(learner.whitening, "whitening")
+        state.optimisers |= optimiser_state(self.features.optimiser, "encoder")
+        state.optimisers |= optimiser_state(learner.optimiser, "successor")
+        state.replay |= self._replay.state()
+        state.generators["replay"] = generator_state(self._rng)
+        state.counters["representation"] = {
+            "due": dict(self._due),
+            "gradient_steps": self._gradient_steps,
+            "sf_gradient_steps": learner.gradient_steps,
+        }
+
+    def load(self, state: AgentState) -> None:
+        """Everything that `save` wrote; a slim copy without optimisers and replay still acts."""
+        learner, counters = self.successor, state.counters["representation"]
+        load_module(self.features.encoder, "encoder", state.networks)
+        load_module(learner.network, "successor", state.networks)
+        load_module(learner.target, "target", state.networks)
+        load_module(learner.whitening, "whitening", state.networks)
+        load_optimiser(self.features.optimiser, "encoder", state.optimisers)
+        load_optimiser(learner.optimiser, "successor", state.optimisers)
+        if state.replay:
+            self._replay.load_state(state.replay)
+        restore_generator(self._rng, state.generators["replay"])
+        self._due, self._gradient_steps = dict(counters["due"]), counters["gradient_steps"]
+        learner.gradient_steps = counters["sf_gradient_steps"]
+
+    def _count(self, name: str, active: bool, amount: float) -> int:
+        """How many whole gradient steps are due; fractions are carried over."""
+        if not active:
+            return 0
+        self._due[name] += amount
+        whole = int(self._due[name] + 1e-9)
+        self._due[name] -= whole
+        self._gradient_steps += whole
+        return whole
+
+    def _update_successor(self) -> Metrics | None:
+        config = self.config.successor
+        batch = self._replay.sample_n_step(self._rng, config.batch_size, config.n_step, config.gamma)
+        if batch is None:
+            return None
+        if config.n_step == 1 and not config.batch_norm:  # batch statistics would change with merged rows
+            batch = batch.merged()
+        slots = np.concatenate([batch.steps, batch.bootstrap[:, None]], axis=1)
+        with torch.no_grad():
+            phi = encode_slots(self.features.encoder, self._table, slots.reshape(-1), self.device)
+        phi = phi.unflatten(0, slots.shape)
+        weights, ahead, multiplicity = (
+            torch.from_numpy(column).to(self.device)
+            for column in (batch.weights, batch.bootstrap_weights, batch.multiplicity)
+        )
+        counts = np.bincount(batch.actions, minlength=self.successor.network.action_count).tolist()
+        return self.successor.update(SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, multiplicity, counts))
+
+
+class FrozenRepresentation:
+    """phi and psi as they were; each distinct observation is computed once."""
+
+    def __init__(self, features: TimeContrastiveLearner, successor: SuccessorLearner) -> None:
+        self._features, self._successor = features, successor
+        self.dim, self.device = features.config.dim, features.device
+        self._known: dict[bytes, Tensor] = {}
+
+    def psi(self, observations: Array) -> Tensor:
+        """psi(s, a) of every action, [B, A, F]."""
+        keys = [observation.tobytes() for observation in observations]
+        new = {key: row for row, key in enumerate(keys) if key not in self._known}
+        if new:
+            rows = self._successor.psi(self._features.encode(observations[list(new.values())]))
+            self._known.update(zip(new, rows, strict=True))
+        result = torch.stack([self._known[key] for key in keys])
+        if len(self._known) > 50_000:
+            self._known.clear()
+        return result
+
+
+def unit(psi: Tensor) -> Tensor:
+    """Rows of length 1, so that a product of two is their SFS."""
+    return functional.normalize(psi, dim=-1)

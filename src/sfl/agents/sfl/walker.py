@@ -1,0 +1,113 @@
+"""From what the agent sees to what it does: navigator for where, SFS for how. Training and evaluation share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sfl.memory import LandmarkMemory, Sight
+from sfl.agents.sfl.representation import PsiSource, unit
+from sfl.data.types import GOAL, Array, Explanation, Observation
+from sfl.graph.navigator import Navigator, Sighting
+from sfl.graph.planning import Planner
+
+
+class Walker:
+    """Several environments, each with a navigator; actions are greedy in SFS with a share of random ones."""
+
+    def __init__(
+        self,
+        config: SFLConfig | TabularConfig,
+        memory: LandmarkMemory,
+        planner: Planner,
+        rng: np.random.Generator,
+        epsilon: float,
+    ) -> None:
+        self.memory, self.planner = memory, planner
+        self._config, self._rng, self._epsilon = config, rng, epsilon
+        self._goals: dict[int, Tensor] = {}
+        self._navigators: dict[int, Navigator] = {}
+        self._explanations: dict[int, Explanation] = {}
+
+    def begin_episode(self, env_index: int, source: PsiSource, goal: Observation | None) -> None:
+        """A new episode, to a goal or to explore; the goal is joined to its most similar landmarks."""
+        navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
+        self.memory.localizer.reset(env_index)
+        if goal is None:
+            navigator.begin(None)
+            return
+        psi = unit(source.psi(goal[None]).mean(1))
+        self._goals[env_index] = psi[0]
+        similarity = self.memory.localizer.similarity(psi)[0].cpu().numpy()
+        navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
+
+    def choose(self, sight: Sight, env_indices: Array, step: int, action_count: int) -> tuple[Array, Array]:
+        """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
+        actions = self._rng.integers(action_count, size=len(env_indices))
+        exploring = np.ones(len(env_indices), dtype=bool)
+        for row, env in enumerate(env_indices.tolist()):
+            navigator = self._navigators[env]
+            sighting = Sighting(sight.localized[row], sight.nearest[row], step)
+            target = navigator.step(sighting, self.planner, self.memory.set, self._rng)
+            self._explanations[env] = _explain(sighting, navigator, target)
+            exploring[row] = target is None
+            if target is not None and self._rng.random() >= self._epsilon:
+                actions[row] = int((sight.psi[row] @ self._target_psi(env, target)).argmax())
+        return actions, exploring
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        return self._explanations.get(env_index, Explanation())
+
+    def navigators(self) -> Iterable[Navigator]:
+        """All of them, to read off what became of their trips."""
+        return self._navigators.values()
+
+    def _target_psi(self, env: int, target: int) -> Tensor:
+        return self._goals[env] if target == GOAL else self.memory.localizer.rows[target]
+
+    def state(self) -> list[list[int]]:
+        """Trips under way, for a checkpoint."""
+        return [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
+
+    def load_state(self, rows: list[list[int]]) -> None:
+        """Take up trips under way."""
+        for env, *numbers in rows:
+            self._navigators[env] = Navigator(self._config.navigator)
+            self._navigators[env].load_state(numbers)
+
+
+def _explain(sighting: Sighting, navigator: Navigator, target: int | None) -> Explanation:
+    route = navigator.trip.route if navigator.trip is not None else ()
+    return Explanation(sighting.localized, target, route, navigator.route_found)
+
+
+class FrozenPolicy:
+    """An agent as it was at one moment, with goals to go to and a generator of its own."""
+
+    def __init__(self, walker: Walker, source: PsiSource, action_count: int) -> None:
+        self._walker, self._source, self._action_count = walker, source, action_count
+
+    @torch.no_grad()
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """A new episode to this goal."""
+        self._walker.begin_episode(env_index, self._source, goal)
+
+    @torch.no_grad()
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Actions [B] along the shortest route to each environment's goal."""
+        sight = self._walker.memory.see(self._source, observations, env_indices)
+        return self._walker.choose(sight, env_indices, 0, self._action_count)[0]
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        return self._walker.explain(env_index)
+
+    def sfs(self, observations: Array, reference: Observation) -> Array:
+        """SFS of observations [B, ...] to a reference observation, [B]."""
+        psi = unit(self._source.psi(np.concatenate([observations, reference[None]])).mean(1))
+        return np.asarray((psi[:-1] @ psi[-1]).cpu().numpy())

@@ -1,0 +1,81 @@
+"""The command line: words become a configuration and one call. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sfl.cli import commands, options
+from sfl.cli.parsing import parse
+from sfl.core.errors import SflError, unknown_name
+
+HELP = """\
+sfl: Successor Feature Landmarks, goal-reaching without rewards.
+
+usage: sfl COMMAND [OPTIONS]
+
+  list                   the experiments there are
+  train EXPERIMENT       train one, into a new run folder
+  resume RUN             go on where a run stopped
+  eval RUN               evaluate a run, on its own tasks or on a goal of yours
+  report RUN...          a table of success over runs
+  plot RUN...            figures of a run
+  video RUN              a video of an evaluation episode
+  bench [NAME]           measure speed and memory
+  export RUN             a slim copy to move or publish
+  demo                   train, compare with the random policy, draw
+  doctor                 check this installation
+
+`sfl COMMAND --help` shows the options of a command, `sfl train EXPERIMENT --help` every setting of an experiment.
+RUN is a run folder such as runs/sfl-fourroom/seed-0000.
+"""
+
+COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
+    "list": (options.ListOptions, commands.list_experiments),
+    "doctor": (options.DoctorOptions, commands.doctor),
+    "resume": (options.ResumeOptions, commands.resume),
+    "eval": (options.EvalOptions, commands.evaluate),
+    "report": (options.ReportOptions, commands.report),
+    "plot": (options.PlotOptions, commands.plot),
+    "video": (options.VideoOptions, commands.video),
+    "bench": (options.BenchOptions, commands.bench),
+    "export": (options.ExportOptions, commands.export),
+    "demo": (options.DemoOptions, commands.demo),
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
+    try:
+        return _dispatch(list(sys.argv[1:] if args is None else args))
+    except SflError as error:
+        _complain(str(error))
+        return error.exit_code
+    except OSError as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        _complain("stopped.")
+        return 130
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0 if args else 2
+    if args[0] == "--version":
+        from sfl.run.version import sfl_version
+
+        print(f"sfl {sfl_version()}")
+        return 0
+    if args[0] == "train":
+        return commands.train(args[1:])
+    if args[0] not in COMMANDS:
+        raise unknown_name("command", args[0], [*COMMANDS, "train"], "`sfl --help` shows all.")
+    words, command = COMMANDS[args[0]]
+    return command(parse(words, args[1:], f"sfl {args[0]}"))
+
+
+def _complain(message: str) -> None:
+    print("sfl:", " ".join(message.split()), file=sys.stderr)

@@ -1,0 +1,177 @@
+"""One function for each command: a call into `run`, and the result on stdout."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sfl.cli.options import (
+    BenchOptions,
+    DemoOptions,
+    DoctorOptions,
+    EvalOptions,
+    ExportOptions,
+    ListOptions,
+    PlotOptions,
+    ReportOptions,
+    ResumeOptions,
+    SizeOptions,
+    VideoOptions,
+)
+from sfl.cli.parsing import parse
+from sfl.core.errors import UsageError
+
+PARTS = ("env", "agent", "train", "eval")  # of an experiment, each with its own options
+
+
+def list_experiments(options: ListOptions) -> int:
+    """Name every experiment and say what it is."""
+    from sfl import experiments
+    from sfl.run.console import print_table
+
+    print_table(
+        [["experiment", "what it is"], *([name, experiments.describe(name)] for name in experiments.names())], True
+    )
+    return 0
+
+
+def doctor(options: DoctorOptions) -> int:
+    """Look at the installation."""
+    from sfl.run.console import print_table
+    from sfl.run.doctor import examine
+
+    findings = examine()
+    print_table([["what", "", "answer"], *([f.name, "ok" if f.fine else "WRONG", f.answer] for f in findings)], True)
+    return 0 if all(finding.fine for finding in findings) else 1
+
+
+def train(args: Sequence[str]) -> int:
+    """Train an experiment; its name comes first, because it decides which options there are."""
+    if not args or args[0].startswith("-"):
+        if {"-h", "--help"} & set(args):
+            parse(SizeOptions, ["--help"], "sfl train EXPERIMENT")
+        raise UsageError("Name the experiment first: sfl train EXPERIMENT [OPTIONS]; `sfl list` shows them.")
+    from sfl import experiments
+    from sfl.run.train import train as run_training
+
+    experiment = experiments.get(args[0])
+    sizes = parse(SizeOptions, [word for word in args[1:] if word not in ("-h", "--help")], "sfl train", strict=False)
+    if sizes.tiny:
+        experiment = experiments.tiny(experiment)
+    experiment = experiments.scaled(experiment, sizes.scale)
+    options: Any = parse(_with_settings(experiment), args[1:], f"sfl train {args[0]}")
+    experiment = dataclasses.replace(experiment, **{part: getattr(options, part) for part in PARTS})
+    folder = run_training(experiment, options.seed, options.runs_dir, options.device, options.threads, options.wandb)
+    _print_report(folder.path)
+    return 0
+
+
+def _with_settings(experiment: Any) -> type[Any]:
+    """The options of `sfl train` with every setting of the experiment, its values as defaults."""
+    values = {part: getattr(experiment, part) for part in PARTS}
+    settings = [(part, type(value), dataclasses.field(default=value)) for part, value in values.items()]
+    return dataclasses.make_dataclass("TrainOptions", settings, bases=(SizeOptions,), frozen=True)
+
+
+def resume(options: ResumeOptions) -> int:
+    """Go on with a run."""
+    from sfl.run.train import resume as resume_training
+
+    folder = resume_training(options.run, options.device, options.threads, options.wandb)
+    _print_report(folder.path)
+    return 0
+
+
+def _print_report(path: Path) -> None:
+    from sfl.run.console import print_table
+    from sfl.run.report import report_cells, summarise_runs
+
+    print_table(report_cells(summarise_runs([path])))
+    print(path)
+
+
+def evaluate(options: EvalOptions) -> int:
+    """Evaluate a run."""
+    from sfl.run.console import print_json, print_table
+    from sfl.run.judge import evaluate_run, outcome_cells
+
+    words = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    as_json, path = words.pop("json"), words.pop("run")
+    rows = evaluate_run(path, **words)
+    if as_json:
+        print_json([dataclasses.asdict(row) for row in rows])
+    else:
+        print_table(outcome_cells(rows))
+    return 0
+
+
+def report(options: ReportOptions) -> int:
+    """Sum up runs."""
+    _require_runs(options.runs, "report")
+    from sfl.run.console import print_json, print_table
+    from sfl.run.report import report_cells, summarise_runs
+
+    rows = summarise_runs(options.runs)
+    if options.json:
+        print_json([dataclasses.asdict(row) for row in rows])
+    else:
+        print_table(report_cells(rows))
+    return 0
+
+
+def _require_runs(runs: Sequence[Path], command: str) -> None:
+    if not runs:
+        raise UsageError(f"Name a run: sfl {command} RUN...; runs are folders such as runs/sfl-fourroom/seed-0000.")
+
+
+def plot(options: PlotOptions) -> int:
+    """Draw figures."""
+    _require_runs(options.runs, "plot")
+    from sfl.run.plots import draw
+
+    print(*draw(options.runs), sep="\n")
+    return 0
+
+
+def video(options: VideoOptions) -> int:
+    """Record an episode."""
+    from sfl.run.video import record
+
+    print(record(options.run))
+    return 0
+
+
+def bench(options: BenchOptions) -> int:
+    """Measure."""
+    from sfl.run.bench import bench as measure
+    from sfl.run.console import print_rows, write_rows
+
+    rows = measure(options.name)
+    print_rows(rows)
+    if options.out:
+        write_rows(options.out, rows)
+    return 0
+
+
+def export(options: ExportOptions) -> int:
+    """Copy a run."""
+    from sfl.run.export import export as copy_run
+
+    print(copy_run(options.run, options.out).path)
+    return 0
+
+
+def demo(options: DemoOptions) -> int:
+    """Show what SFL does."""
+    from sfl import experiments
+    from sfl.run.console import print_table
+    from sfl.run.demo import demonstrate
+
+    experiment = experiments.get("sfl-fourroom")
+    experiment = experiments.tiny(experiment) if options.tiny else experiment
+    shown = demonstrate(experiment, options.seed, options.runs_dir, options.device, options.threads)
+    print_table(shown.cells)
+    print("Open these:", *shown.files, sep="\n  ")
+    return 0

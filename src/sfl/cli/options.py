@@ -1,0 +1,134 @@
+"""The words of each command; the docstrings are the help."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """Where to compute."""
+
+    device: str = "auto"
+    """auto (a GPU if there is one), cpu or cuda."""
+    threads: int = 1
+    """Threads of the CPU; one is fastest for small networks."""
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """The experiments there are."""
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Check this installation; the exit code is 1 when something is wrong."""
+
+
+@dataclass(frozen=True)
+class SizeOptions(MachineOptions):
+    """Train an experiment into a new run folder."""
+
+    tiny: bool = False
+    """Shrink the experiment to seconds, to see that everything works."""
+    scale: float = 1.0
+    """Multiply the number of training steps."""
+    seed: int = 0
+    """Seed of all chance in the run."""
+    runs_dir: Path = Path("runs")
+    """The run folder is made in here, as EXPERIMENT/seed-0000."""
+    wandb: bool = False
+    """Also log to Weights & Biases."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions(MachineOptions):
+    """Go on exactly where a run stopped."""
+
+    run: Positional[Path] = dataclasses.field(kw_only=True)
+    """The run folder."""
+    wandb: bool = False
+    """Also log to Weights & Biases."""
+
+
+@dataclass(frozen=True)
+class EvalOptions(MachineOptions):
+    """Evaluate a run; its own files stay as they are."""
+
+    run: Positional[Path] = dataclasses.field(kw_only=True)
+    """The run folder."""
+    goal: str | None = None
+    """A saved observation (.npy), a picture (.png), or x,y,degrees; without it the run's own tasks are posed."""
+    start: str | None = None
+    """Where to start, as x,y,degrees."""
+    level: str | None = None
+    """Only this level of the run's tasks: paper or any."""
+    episodes: int | None = None
+    """Episodes on each level."""
+    checkpoint: str = "last"
+    """Which checkpoint: last, or a number of steps such as 000020000."""
+    json: bool = False
+    """Print every episode as JSON instead of a table."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """A table of success over runs: mean over seeds, standard error and 95% confidence interval."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders, folders of runs, or CSV files of episodes."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Draw a run's figures into its folder `figures`."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders; several seeds of one experiment share a success curve."""
+
+
+@dataclass(frozen=True)
+class VideoOptions:
+    """Record an evaluation episode with the target landmark and the route drawn in."""
+
+    run: Positional[Path]
+    """The run folder."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Measure speed and memory."""
+
+    name: Positional[Literal["minigrid", "graph", "all"]] = "all"
+    """minigrid: where a training step's time goes; graph: cost of growing graphs."""
+    out: Path | None = None
+    """Also write the rows to this CSV file."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """A slim copy of a run that eval, plot, video and report still read."""
+
+    run: Positional[Path]
+    """The run folder."""
+    out: Path | None = None
+    """Where to; by default EXPERIMENT-seed-0000 in this folder."""
+
+
+@dataclass(frozen=True)
+class DemoOptions(MachineOptions):
+    """Train sfl-fourroom, compare it with the random policy, and draw."""
+
+    seed: int = 0
+    """Seed of all chance in the run."""
+    runs_dir: Path = Path("runs")
+    """The run goes into a new folder demo-DATE-TIME in here."""
+    tiny: bool = False
+    """Shrink the experiment to seconds."""

@@ -1,0 +1,58 @@
+"""From words to dataclasses, with complaints of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import typing
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tyro
+
+from sfl.core.errors import UsageError, unknown_name
+
+T = TypeVar("T")
+
+
+def parse(options: type[T], args: Sequence[str], prog: str, strict: bool = True) -> T:
+    """Read words into a dataclass; whatever does not fit is a UsageError of one line."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            value, unknown = tyro.cli(options, prog=prog, args=list(args), return_unknown_args=True)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UsageError(f"{_first_paragraph(complaint.getvalue())} `{prog} --help` shows all options.") from None
+    if unknown and strict:
+        raise _unknown_word(unknown, option_names(options), prog)
+    return value
+
+
+def _first_paragraph(box: str) -> str:
+    """The sentence in one of tyro's framed messages."""
+    lines = [line.strip(" │\n") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    rule = next((number for number, line in enumerate(lines) if line.startswith("─")), len(lines))
+    sentence = " ".join(" ".join(lines[:rule]).split())
+    return sentence.partition(" Got errors:")[0].rstrip(".") + "."
+
+
+def _unknown_word(unknown: Sequence[str], known: Sequence[str], prog: str) -> UsageError:
+    option = next((word for word in unknown if word.startswith("-")), None)
+    if option is None:
+        return UsageError(f"Did not expect {unknown[0]!r} here; `{prog} --help` shows what fits.")
+    return unknown_name("option", option.split("=")[0].replace("_", "-"), known, f"`{prog} --help` shows all.")
+
+
+def option_names(options: type[Any], prefix: str = "--") -> list[str]:
+    """Every option a dataclass gives, nested ones with dots."""
+    names: list[str] = []
+    for name, kind in typing.get_type_hints(options).items():
+        word = name.replace("_", "-")
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            names += option_names(kind, f"{prefix}{word}.")
+        else:
+            names += [f"{prefix}{word}", *([f"{prefix}no-{word}"] if kind is bool else [])]
+    return names

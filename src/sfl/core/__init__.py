@@ -1,0 +1,1 @@
+"""Seeding, errors and configuration: what every other room may use."""

@@ -1,0 +1,37 @@
+"""Errors a user can cause, each printed as one line by the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SflError(Exception):
+    """Something the user can put right: what was wrong, what was given, what to do."""
+
+    exit_code = 1
+
+
+class UsageError(SflError):
+    """A wrong word, option or value on the command line or in a call."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that is not registered."""
+
+
+class CheckpointError(SflError):
+    """A checkpoint that is incomplete, foreign or of another format."""
+
+
+class NoRouteError(SflError):
+    """The landmark graph holds no route between two landmarks."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], hint: str) -> UnknownNameError:
+    """Name the closest known word, so that a typo costs the user one glance."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    return UnknownNameError(f"No {kind} {name!r}.{guess} {hint}")

@@ -1,0 +1,1 @@
+"""Types that pass between rooms, and replay."""

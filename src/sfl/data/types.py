@@ -1,0 +1,108 @@
+"""What passes between environments, agents and runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Observation = NDArray[Any]
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """One environment step of several environments. It carries no `info`: no agent sees a true pose."""
+
+    env_indices: Array  # [B] int
+    observations: Array  # [B, ...]
+    actions: Array  # [B] int
+    rewards: Array  # [B] float
+    terminated: Array  # [B] bool
+    truncated: Array  # [B] bool
+    next_observations: (
+        Array  # [B, ...]: the last observation of the episode where one ended, never the next one's first
+    )
+
+    @property
+    def ended(self) -> Array:
+        """[B] bool: the episode is over, for whatever reason."""
+        return np.asarray(self.terminated | self.truncated)
+
+
+@dataclass
+class AgentState:
+    """Everything an agent needs to go on exactly; each field becomes one file of a checkpoint."""
+
+    networks: dict[str, Array] = field(default_factory=dict)
+    optimisers: dict[str, Array] = field(default_factory=dict)
+    replay: dict[str, Array] = field(default_factory=dict)
+    graph: dict[str, Array] = field(default_factory=dict)
+    generators: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What a method may know of its environments before the first step."""
+
+    observation_shape: tuple[int, ...]
+    observation_dtype: str
+    action_count: int
+    env_count: int = 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a policy thinks it is doing in one environment, for reports, plots and videos."""
+
+    localized: int | None = None
+    """The landmark the agent believes to be at, or None."""
+    target: int | None = None
+    """The landmark it walks to now; the goal itself is `GOAL`."""
+    route: tuple[int, ...] = ()
+    """The whole planned route, passed landmarks included."""
+    route_found: bool = True
+    """False when the graph held no route to the goal and the policy walks to it directly."""
+
+
+GOAL = -1
+"""The goal's place in a route: it is no landmark and has no index of its own."""
+
+
+class Policy(Protocol):
+    """A frozen agent: acts, and neither learns nor disturbs the agent it came from."""
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """An episode starts; `goal` is the picture of the goal, or None to explore freely."""
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Actions [B] for a batch of environments."""
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+
+
+class Agent(Policy, Protocol):
+    """What a run asks of a method. Environments are told apart by their index.
+
+    The order is `begin_episode`, then `act`, `observe`, `update` in turn.
+    """
+
+    def observe(self, transitions: Transitions) -> None:
+        """See what the last actions did."""
+
+    def update(self) -> Metrics:
+        """Learn from what was observed, as many gradient steps as the configuration counts."""
+
+    def policy(self, seed: int) -> Policy:
+        """A frozen copy for evaluation with a generator of its own, so that evaluating leaves training unchanged."""
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`."""

@@ -1,0 +1,59 @@
+"""Start-goal pairs: what an evaluation episode asks of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sfl.core.errors import UsageError
+from sfl.data.types import Array, Observation
+
+Pose = tuple[float, float, float]
+"""(x, y, degrees); on a grid the degrees are 90 times the direction: 0 right, 90 down, 180 left, 270 up."""
+
+GoalObservation = dict[str, Observation]
+"""What every environment here gives: `observation`, `achieved_goal` and `desired_goal` (zeros without a goal)."""
+
+
+def grid_pose(cell: Any, direction: int) -> Array:
+    """MiniGrid's place and direction as `info["pose"]`."""
+    return np.array((cell[0], cell[1], 90 * direction), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Go from a start to a goal within a budget of environment steps."""
+
+    level: str
+    """`paper`: the start and goal of the paper. `any`: drawn at random."""
+    pair: int
+    """The number of the pair within its level."""
+    start: Pose | None
+    """None: wherever the environment starts."""
+    goal: Pose | Observation | None
+    """A pose, or the picture of the goal where poses are not known; None: no goal, explore freely."""
+    budget: int
+    """Environment steps after which the episode counts as failed."""
+    reset_seed: int | None = None
+    """The seed to reset with, where the goal exists in that world only."""
+
+    def options(self) -> dict[str, Any]:
+        """What to hand to `env.reset(options=...)`."""
+        start = {} if self.start is None else {"start": self.start}
+        return {**start, "goal": self.goal}
+
+
+def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Generator) -> list[Task]:
+    """`count` tasks of one level. Drawing may step `env`: reset it before using it for anything else."""
+    if level == "any":
+        sample = env.get_wrapper_attr("sample_task")
+        return [sample(rng, pair) for pair in range(count)]
+    if level != "paper":
+        raise UsageError(f"No level {level!r}; the levels are 'paper' and 'any'.")
+    if not env.has_wrapper_attr("default_task"):
+        raise UsageError("This environment has no start and goal of the paper; use the level 'any' instead of 'paper'.")
+    default = env.get_wrapper_attr("default_task")
+    return [default(pair) for pair in range(count)]

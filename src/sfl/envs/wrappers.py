@@ -1,0 +1,232 @@
+"""Any Gymnasium environment with discrete actions and array observations as a goal-reaching environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from minigrid.wrappers import FullyObsWrapper
+
+from sfl.core.config import require
+from sfl.core.errors import SflError, UsageError
+from sfl.core.seeding import draw_seed
+from sfl.data.types import Observation
+from sfl.envs.tasks import GoalObservation, Task, grid_pose
+
+GoalTest = Callable[[Observation, Observation], bool]
+"""(achieved, desired) -> whether the goal is reached."""
+Read = Callable[[Any], Observation]
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+_DEFAULT_STEPS = 200
+_WALKS = 20
+
+
+def is_goal_env(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment already gives the three entries `observation`, `achieved_goal`, `desired_goal`."""
+    return isinstance(env.observation_space, spaces.Dict) and set(env.observation_space) == set(GOAL_KEYS)
+
+
+class WholeGrid(FullyObsWrapper, gym.utils.RecordConstructorArgs):
+    """MiniGrid's wrapper for the whole grid, but one that Gymnasium can make anew from the environment's spec."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        FullyObsWrapper.__init__(self, env)  # type: ignore[no-untyped-call]
+
+
+class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Goals for an environment that has none: a goal is an observation, reached when `goal_test` says so.
+
+    The environment's own reward is left out: the reward is 1 at the goal and 0 elsewhere. An episode ends at the
+    goal (if `goal_terminates`), where the environment itself ends it, and, truncated, after `max_steps`.
+    `goal_test` is "equal", "distance" (at most `radius`, Euclidean) or a function (achieved, desired) -> bool.
+    With `reset_seed` every episode resets with that seed, which makes one fixed world of a random one; the seed given
+    to `reset` then decides only what happens by chance after the start.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        goal_test: Literal["equal", "distance"] | GoalTest = "equal",
+        radius: float = 0.0,
+        observation_key: str | None = None,
+        reset_seed: int | None = None,
+        max_steps: int | None = None,
+        goal_terminates: bool = True,
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            goal_test=goal_test,
+            radius=radius,
+            observation_key=observation_key,
+            reset_seed=reset_seed,
+            max_steps=max_steps,
+            goal_terminates=goal_terminates,
+        )
+        gym.Wrapper.__init__(self, env)
+        actions = _checked_actions(env)
+        self._first_action = int(actions.start)
+        self._action_count = int(actions.n)
+        self.action_space = spaces.Discrete(self._action_count)
+        space, self._read = _reader(env.observation_space, observation_key)
+        self.observation_space = spaces.Dict(
+            {"observation": space, "achieved_goal": space, "desired_goal": _with_zero(space)}
+        )
+        self._reached = _goal_test(goal_test, radius)
+        self.reset_seed = reset_seed
+        self.max_steps = _time_limit(env) if max_steps is None else max_steps
+        require(self.max_steps >= 1, f"max_steps must be at least 1, got {self.max_steps}.")
+        self.goal_terminates = goal_terminates
+        self._no_goal: Observation = np.zeros(space.shape, space.dtype)
+        self._goal: Observation | None = None
+        self._step_count = 0
+        self._chance: np.random.Generator | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[GoalObservation, dict[str, Any]]:
+        """Start an episode. `options`: `goal` an observation or None for no goal; the rest goes to the environment."""
+        options = dict(options or {})
+        goal = options.pop("goal", None)
+        if "start" in options and "start" not in getattr(self.env.unwrapped, "reset_options", ()):
+            raise UsageError(
+                f"{_name(self.env)} takes no start: leave it out of the reset options, or name it in "
+                f"the environment's attribute reset_options."
+            )
+        self._goal = None if goal is None else self._checked_goal(goal)
+        raw, info = self._reset_inner(seed, options or None)
+        self._step_count = 0
+        return self._observed(raw, info)
+
+    def _reset_inner(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+        if self.reset_seed is None:
+            return self.env.reset(seed=seed, options=options)
+        if seed is not None or self._chance is None:
+            self._chance, _ = gym.utils.seeding.np_random(seed)
+        result = self.env.reset(seed=self.reset_seed, options=options)
+        self.env.unwrapped.np_random = self._chance  # the world is fixed, but what happens in it by chance is not
+        return result
+
+    def step(self, action: int) -> tuple[GoalObservation, float, bool, bool, dict[str, Any]]:
+        """One action; the goal is looked at before the environment's own end of the episode."""
+        raw, _, terminated, truncated, info = self.env.step(int(action) + self._first_action)
+        self._step_count += 1
+        observation, info = self._observed(raw, info)
+        terminated = bool(terminated) or (info["is_success"] and self.goal_terminates)
+        late = bool(truncated) or self._step_count >= self.max_steps
+        return observation, float(info["is_success"]), terminated, late and not terminated, info
+
+    def sample_task(self, rng: np.random.Generator, pair: int) -> Task:
+        """The goal is one of the observations that a random walk from the start meets, other than the first."""
+        seed = draw_seed(rng)
+        for _ in range(_WALKS):
+            met = self._random_walk(seed, rng)
+            goals = [observation for observation in met if not np.array_equal(observation, met[0])]
+            if goals:
+                goal = goals[int(rng.integers(len(goals)))]
+                return Task("any", pair, None, goal, self.max_steps, seed if self.reset_seed is None else None)
+        raise SflError(
+            f"{_WALKS} random walks in {_name(self.env)} met no observation but the first: no goal to choose."
+        )
+
+    def _random_walk(self, seed: int, rng: np.random.Generator) -> list[Observation]:
+        observation, _ = self.reset(seed=seed)
+        met, ended = [observation["observation"]], False
+        while not ended:
+            observation, _, terminated, truncated, _ = self.step(int(rng.integers(self._action_count)))
+            met.append(observation["observation"])
+            ended = terminated or truncated
+        return met
+
+    def _observed(self, raw: Any, info: dict[str, Any]) -> tuple[GoalObservation, dict[str, Any]]:
+        observation = self._read(raw)
+        success = self._goal is not None and bool(self._reached(observation, self._goal))
+        desired = self._no_goal if self._goal is None else self._goal
+        entries = {"observation": observation, "achieved_goal": observation.copy(), "desired_goal": desired.copy()}
+        return entries, {**info, **_pose(self.env.unwrapped), "is_success": success}
+
+    def _checked_goal(self, goal: Any) -> Observation:
+        array = np.asarray(goal)
+        require(
+            array.shape == self._no_goal.shape and np.can_cast(array.dtype, self._no_goal.dtype, "same_kind"),
+            f"A goal of {_name(self.env)} is a {self._no_goal.dtype} observation of shape {self._no_goal.shape}, "
+            f"got {array.dtype} of shape {array.shape}.",
+        )
+        return array.astype(self._no_goal.dtype)
+
+
+def _name(env: gym.Env[Any, Any]) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _checked_actions(env: gym.Env[Any, Any]) -> spaces.Discrete:
+    if isinstance(env.action_space, spaces.Discrete):
+        return env.action_space
+    kind = "continuous actions" if isinstance(env.action_space, spaces.Box) else "actions that are not a single choice"
+    raise UsageError(
+        f"{_name(env)} has {kind}, {env.action_space}; sfl needs a Discrete action space: discretise it with a wrapper."
+    )
+
+
+def _reader(space: spaces.Space[Any], key: str | None) -> tuple[spaces.Box, Read]:
+    """The array space that the agent gets, and how to read it from the environment's own observation."""
+    if isinstance(space, spaces.Dict):
+        chosen = _chosen_key(space, key)
+        inner, read = _reader(space[chosen], None)
+        return inner, lambda raw: read(raw[chosen])
+    require(key is None, f"observation_key {key!r} needs Dict observations, these are {space}.")
+    if isinstance(space, spaces.Discrete):
+        return spaces.Box(0.0, 1.0, (int(space.n),), np.float32), lambda raw: _one_hot(int(raw - space.start), space.n)
+    if isinstance(space, spaces.Box):
+        return space, lambda raw: np.array(raw, space.dtype)
+    raise UsageError(f"Observations must be arrays (Box), numbers (Discrete) or a Dict that holds one, got {space}.")
+
+
+def _chosen_key(space: spaces.Dict, key: str | None) -> str:
+    if key is not None:
+        require(key in space.spaces, f"No observation_key {key!r}; the observations have {list(space)}.")
+        return key
+    arrays = [name for name, entry in space.items() if isinstance(entry, spaces.Box)]
+    usual = [name for name in ("image", "observation") if name in arrays]
+    if len(arrays) == 1 or usual:
+        return arrays[0] if len(arrays) == 1 else usual[0]
+    raise UsageError(f"Name the entry to learn from with observation_key; the observations have {list(space)}.")
+
+
+def _one_hot(index: int, count: Any) -> Observation:
+    vector = np.zeros(int(count), np.float32)
+    vector[index] = 1.0
+    return vector
+
+
+def _with_zero(space: spaces.Box) -> spaces.Box:
+    """The same space with zeros in it, which stand for `no goal`."""
+    zero = np.zeros(space.shape, space.dtype)
+    return spaces.Box(np.minimum(space.low, zero), np.maximum(space.high, zero), space.shape, space.dtype.type)
+
+
+def _goal_test(goal_test: str | GoalTest, radius: float) -> GoalTest:
+    if callable(goal_test):
+        return goal_test
+    if goal_test == "equal":
+        return np.array_equal
+    require(goal_test == "distance", f"goal_test must be 'equal', 'distance' or a function, got {goal_test!r}.")
+    require(radius > 0, f"The goal test 'distance' needs a radius above 0, got {radius}.")
+    return lambda achieved, desired: bool(np.linalg.norm(np.subtract(achieved, desired, dtype=float)) <= radius)
+
+
+def _time_limit(env: gym.Env[Any, Any]) -> int:
+    of_spec = env.spec.max_episode_steps if env.spec is not None else None
+    return int(of_spec or getattr(env.unwrapped, "max_steps", None) or _DEFAULT_STEPS)  # MiniGrid keeps its own limit
+
+
+def _pose(env: Any) -> dict[str, Any]:
+    """MiniGrid's true pose; other environments have none that we know of."""
+    if not (hasattr(env, "agent_pos") and hasattr(env, "agent_dir")):
+        return {}
+    return {"pose": grid_pose(env.agent_pos, env.agent_dir)}

@@ -1,0 +1,1 @@
+"""Landmarks as numbers: counts, edges, routes. No pixels, no networks, no methods."""

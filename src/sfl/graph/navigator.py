@@ -1,0 +1,217 @@
+"""Where to go now: Algorithm 1 (frontier, route, random steps) and Algorithm 3 (traverse), for one environment.
+
+The navigator sees landmark numbers only. Algorithm 3 as printed loops while the target is not reached *or* the episode goes
+on; it must end at the target or with the episode, and does so here: the end of an episode is the next `begin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sfl.core.config import require
+from sfl.core.errors import NoRouteError
+from sfl.data.types import GOAL, Array
+from sfl.graph.landmarks import LandmarkSet
+from sfl.graph.planning import Planner, Route, shortest_routes
+
+
+@dataclass(frozen=True)
+class NavigatorConfig:
+    """Trips, their limits and re-planning."""
+
+    frontier_steps: int = 40
+    """N_front: a trip to a frontier landmark ends after this many steps."""
+    steps_per_landmark: int = 8
+    """n_land: and after this many steps per landmark of its first route."""
+    explore_steps: int = 40
+    """N_explore: random steps after a trip."""
+    frontier: Literal["inverse-visits", "uniform"] = "inverse-visits"
+    """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
+    replan_off_route: bool = True
+    """Plan anew when localized to a landmark that is not on the route."""
+    replan_after: int = 8
+    """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
+    one_trip: bool = False
+    """One trip per episode, then random steps to its end (the released code)."""
+    route_choices: int = 1
+    """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
+
+    def __post_init__(self) -> None:
+        for name in ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices"):
+            value = getattr(self, name)
+            require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
+        require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What localization says at one decision."""
+
+    localized: int | None  # the landmark the agent is at
+    nearest: int | None  # the most similar landmark, whatever the threshold; None without landmarks
+    step: int  # environment steps so far, to date failures
+
+
+@dataclass
+class Trip:
+    """A route being walked: `route[position]` is the landmark to go to now."""
+
+    route: Route
+    position: int
+    limit: int
+    steps: int = 0
+    steps_on_leg: int = 0
+
+
+class Navigator:
+    """One environment's mode: on a trip (traverse), or not (explore at random)."""
+
+    def __init__(self, config: NavigatorConfig) -> None:
+        self.config = config
+        self.trip: Trip | None = None
+        self.goal_links: Array | None = None
+        self.route_found = True
+        self.failures: list[tuple[int, int]] = []
+        self.finished: list[bool] = []
+        self._explore_left = 0
+        self._trips = 0
+
+    def begin(self, goal_links: Array | None) -> None:
+        """A new episode. `goal_links` are the landmarks that the goal is joined to, best first; None = explore."""
+        self.trip, self.goal_links, self.route_found = None, goal_links, True
+        self._explore_left = self._trips = 0
+
+    def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
+        """One decision: the landmark (or `GOAL`) to go to, or None to act at random."""
+        if self.trip is not None:
+            self._follow(seen, planner)
+        if self.trip is None:
+            self._choose(seen, planner, landmarks, rng)
+        if self.trip is None:
+            self._explore_left -= 1
+            return None
+        self.trip.steps += 1
+        self.trip.steps_on_leg += 1
+        return self.trip.route[self.trip.position]
+
+    def state(self) -> list[int]:
+        """The trip under way as plain numbers: counters first, then the route. Goals are not kept."""
+        counters = [int(self.route_found), self._explore_left, self._trips]
+        if self.trip is None:
+            return [*counters, 0]
+        trip = self.trip
+        return [*counters, 1, trip.position, trip.limit, trip.steps, trip.steps_on_leg, *trip.route]
+
+    def load_state(self, numbers: list[int]) -> None:
+        """Take up numbers made by `state`."""
+        self.route_found, self._explore_left, self._trips = bool(numbers[0]), numbers[1], numbers[2]
+        if numbers[3]:
+            position, limit, steps, steps_on_leg, *route = numbers[4:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg)
+
+    def _follow(self, seen: Sighting, planner: Planner) -> None:
+        """Advance along the route, plan anew, or end the trip."""
+        trip = self.trip
+        assert trip is not None
+        ahead = trip.route[trip.position :]
+        if seen.localized is not None and seen.localized in ahead:
+            trip.position += ahead.index(seen.localized) + 1
+            trip.steps_on_leg = 0
+            if trip.position == len(trip.route):
+                self._end_trip(reached=True)
+        elif self._lost(seen, trip):
+            self._replan(seen, planner)
+        if self.trip is not None and trip.steps >= trip.limit:
+            self._end_trip(reached=False)
+
+    def _lost(self, seen: Sighting, trip: Trip) -> bool:
+        late = 0 < self.config.replan_after <= trip.steps_on_leg
+        off = self.config.replan_off_route and seen.localized is not None and seen.localized not in trip.route
+        return late or off
+
+    def _replan(self, seen: Sighting, planner: Planner) -> None:
+        """The leg has failed: book it, and go on to the same destination from where the agent seems to be."""
+        trip = self.trip
+        assert trip is not None
+        source, target = trip.route[trip.position - 1], trip.route[trip.position]
+        if trip.position > 0 and GOAL not in (source, target):
+            self.failures.append((source, target))
+        start = seen.localized if seen.localized is not None else seen.nearest
+        trip.steps_on_leg = 0
+        if start is None:
+            return
+        try:
+            trip.route = self._route(start, trip.route[-1], planner)
+            trip.position = min(1, len(trip.route) - 1)
+        except NoRouteError:
+            self._without_route()
+
+    def _without_route(self) -> None:
+        """No route to a goal: walk to it directly. No route to a frontier: give the trip up."""
+        self.route_found = False
+        if self.goal_links is None:
+            self._end_trip(reached=False)
+        else:
+            self.trip = Trip((GOAL,), 0, limit=_NO_LIMIT)
+
+    def _end_trip(self, reached: bool) -> None:
+        self.trip = None
+        self.finished.append(reached)
+        self._explore_left = self.config.explore_steps
+
+    def _choose(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> None:
+        if self.goal_links is not None:
+            self._plan_to_goal(seen, planner)
+        elif self._explore_left <= 0 and not (self.config.one_trip and self._trips) and seen.nearest is not None:
+            self._plan_to_frontier(seen, planner, landmarks, rng)
+
+    def _plan_to_goal(self, seen: Sighting, planner: Planner) -> None:
+        start = seen.localized if seen.localized is not None else seen.nearest
+        try:
+            if start is None:
+                raise NoRouteError("There is no landmark yet.")
+            route = self._route(start, GOAL, planner)
+            self.trip = Trip(route, min(1, len(route) - 1), limit=_NO_LIMIT)
+        except NoRouteError:
+            self._without_route()
+
+    def _plan_to_frontier(
+        self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator
+    ) -> None:
+        start = seen.localized if seen.localized is not None else seen.nearest
+        assert start is not None
+        self._trips += 1
+        frontier = draw_frontier(planner.companions(start), landmarks.visits, self.config.frontier, rng)
+        route = draw_route(planner, start, frontier, self.config.route_choices, rng)
+        limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
+        self.trip = Trip(route, min(1, len(route) - 1), limit)
+
+    def _route(self, start: int, destination: int, planner: Planner) -> Route:
+        if destination != GOAL:
+            return planner.route(start, destination)
+        assert self.goal_links is not None
+        distances = planner.distances(start)[self.goal_links]
+        if not np.isfinite(distances).any():
+            raise NoRouteError(f"The landmark graph holds no route from {start} to the goal.")
+        return (*planner.route(start, int(self.goal_links[int(np.argmin(distances))])), GOAL)
+
+
+_NO_LIMIT = 2**62
+
+
+def draw_frontier(among: Array, visits: Array, rule: str, rng: np.random.Generator) -> int:
+    """A landmark with probability proportional to 1 / max(1, visits) (Algorithm 1, line 3), or uniformly."""
+    weights = np.ones(len(among)) if rule == "uniform" else 1.0 / np.maximum(1, visits[among])
+    return int(rng.choice(among, p=weights / weights.sum()))
+
+
+def draw_route(planner: Planner, start: int, goal: int, choices: int, rng: np.random.Generator) -> Route:
+    """The shortest route, or one of the `choices` shortest, rank r = 1, 2, ... with weight exp(-r)."""
+    if choices == 1:
+        return planner.route(start, goal)
+    routes = shortest_routes(planner.edges, start, goal, choices)
+    weights = np.exp(-np.arange(1.0, len(routes) + 1))
+    return routes[int(rng.choice(len(routes), p=weights / weights.sum()))]

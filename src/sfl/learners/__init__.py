@@ -1,0 +1,1 @@
+"""One quantity each: network, loss, optimiser. No graphs, no environments."""

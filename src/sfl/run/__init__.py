@@ -1,0 +1,1 @@
+"""Runs: the only room that touches disk, clock and console."""

@@ -1,0 +1,255 @@
+"""A checkpoint is a folder of plain files, complete or absent.
+
+last/                         everything that going on exactly needs
+  format.json                 format number, environment, step count, size and SHA-256 of every other file
+  networks.safetensors  optimisers.safetensors  replay.safetensors
+  graph.npz                   landmarks and edges
+  generators.json             random generators, counters, running episodes
+  poses.npy                   where the agent was at each environment step, float32 [N, 3]
+  landmark_poses.npy          where each landmark was seen, float32 [L, 3]
+000200000/                    history: networks in half precision, graph, landmark poses
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from sfl.core.errors import CheckpointError, SflError
+from sfl.data.types import AgentState, Array, EnvSpec
+from sfl.run.version import sfl_version
+
+FORMAT = 1
+TENSOR_FILES = ("networks", "optimisers", "replay")
+
+
+Kind = Literal["full", "small", "slim"]
+"""`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds. Only the full kind has `run`, `poses` and all of the agent."""
+
+    agent: AgentState
+    env_id: str
+    spec: EnvSpec
+    env_steps: int
+    run: dict[str, Any] = field(default_factory=dict)
+    """The part that belongs to the run and not to the agent."""
+    poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [N, 3]
+    landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
+
+
+def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
+    """Write a checkpoint; an older one in its place stays whole until the new one is."""
+    draft, old = folder.with_name(folder.name + ".tmp"), folder.with_name(folder.name + ".old")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        _write_files(draft, checkpoint, kind)
+        _swap(draft, folder, old)
+    except (OSError, SafetensorError) as error:
+        if not is_disk_full(error):
+            raise
+        raise SflError(
+            f"The disk is full: {folder} was not saved, the checkpoint before it is whole; free some space and resume."
+        ) from error
+    finally:
+        # Whatever happened, Ctrl-C included: nothing half-written stays, and the old one is under its own name.
+        shutil.rmtree(draft, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            os.rename(old, folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _swap(draft: Path, folder: Path, old: Path) -> None:
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(draft, folder)
+    _fsync(folder.parent)
+
+
+def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
+    state = checkpoint.agent
+    networks = {name: _half(array) for name, array in state.networks.items()} if kind == "small" else state.networks
+    save_file(_contiguous(networks), draft / "networks.safetensors")
+    graph: dict[str, Any] = dict(state.graph)
+    np.savez(draft / "graph.npz", **graph)
+    np.save(draft / "landmark_poses.npy", checkpoint.landmark_poses, allow_pickle=False)
+    counters: dict[str, Any] = {"counters": state.counters}
+    if kind == "full":
+        save_file(_contiguous(state.optimisers), draft / "optimisers.safetensors")
+        save_file(_contiguous(state.replay), draft / "replay.safetensors")
+        np.save(draft / "poses.npy", checkpoint.poses.astype(np.float32), allow_pickle=False)
+        counters |= {"generators": state.generators, "run": checkpoint.run}
+    _write_json(draft / "generators.json", counters)
+    files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
+    _write_json(draft / "format.json", {**_header(checkpoint), "files": files})
+    mode = (draft / "format.json").stat().st_mode
+    for path in draft.iterdir():
+        path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
+        _fsync(path)
+    _fsync(draft)
+
+
+def _header(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "sfl": sfl_version(),
+        "env": checkpoint.env_id,
+        "observation_shape": list(checkpoint.spec.observation_shape),
+        "action_count": checkpoint.spec.action_count,
+        "env_steps": checkpoint.env_steps,
+    }
+
+
+def load(folder: Path, env_id: str, spec: EnvSpec) -> Checkpoint:
+    """Read a checkpoint after checking that it is whole, of this format and made in this environment."""
+    folder = present(folder)
+    header = _checked_header(folder)
+    _check_environment(folder, header, env_id, spec)
+    try:
+        tensors = {name: _read_tensors(folder / f"{name}.safetensors") for name in TENSOR_FILES}
+        with np.load(folder / "graph.npz", allow_pickle=False) as file:
+            graph = dict(file)
+        texts = json.loads((folder / "generators.json").read_text())
+        poses = folder / "poses.npy"
+        state = AgentState(**tensors, graph=graph, generators=texts.get("generators", {}), counters=texts["counters"])
+        return Checkpoint(
+            state,
+            env_id,
+            spec,
+            int(header["env_steps"]),
+            run=texts.get("run", {}),
+            poses=np.load(poses, allow_pickle=False) if poses.exists() else np.zeros((0, 3), np.float32),
+            landmark_poses=np.load(folder / "landmark_poses.npy", allow_pickle=False),
+        )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise _broken(folder, f"cannot be read ({error})") from error
+
+
+def present(folder: Path) -> Path:
+    """The folder, or the one a crash between two renames left in its place."""
+    old = folder.with_name(folder.name + ".old")
+    if folder.is_dir():
+        return folder
+    if old.is_dir():
+        return old
+    raise _broken(folder, "does not exist")
+
+
+def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Exact names and shapes or an error that lists what differs."""
+    missing, foreign = sorted(set(expected) - set(loaded)), sorted(set(loaded) - set(expected))
+    if missing or foreign:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: missing {missing}, unknown {foreign}.")
+    other = [name for name in expected if np.shape(loaded[name]) != np.shape(expected[name])]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: other shapes of {other}.")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """No space left, as Python or as the safetensors library says it."""
+    return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC})" in str(error)
+
+
+def _checked_header(folder: Path) -> dict[str, Any]:
+    try:
+        header = json.loads((folder / "format.json").read_text())
+        found, files = header["format"], header["files"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _broken(folder, "has no readable format.json") from error
+    if found != FORMAT:
+        raise _broken(folder, f"has format {found}, this version of sfl reads format {FORMAT}")
+    needed = {"env", "observation_shape", "action_count", "env_steps"}
+    if missing := sorted(needed - set(header)):
+        raise _broken(folder, f"lacks the keys {missing} in format.json")
+    for name, expected in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise _broken(folder, f"lacks the file {name}")
+        if path.stat().st_size != expected["bytes"]:
+            raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
+        if _fingerprint(path) != expected:
+            raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
+    return dict(header)
+
+
+def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spec: EnvSpec) -> None:
+    found = (header["env"], tuple(header["observation_shape"]), header["action_count"])
+    expected = (env_id, tuple(spec.observation_shape), spec.action_count)
+    if found != expected:
+        names = ("environment {}", "observations {}", "{} actions")
+        made, now = (", ".join(map(str.format, names, values)) for values in (found, expected))
+        raise CheckpointError(f"Checkpoint {folder} was made in another environment: {made}; here: {now}.")
+
+
+def _broken(folder: Path, what: str) -> CheckpointError:
+    good = last_good(folder.parent, folder)
+    hint = f"The last good checkpoint is {good}." if good else "There is no other checkpoint in this run."
+    return CheckpointError(f"Checkpoint {folder} {what}. {hint}")
+
+
+def last_good(checkpoints: Path, but: Path) -> Path | None:
+    """The newest whole checkpoint beside a broken one."""
+    folders = [path for path in checkpoints.glob("*") if path.is_dir() and path != but and path.suffix != ".tmp"]
+    steps = {folder: _whole_steps(folder) for folder in folders}
+    whole = [folder for folder in folders if steps[folder] is not None]
+    return max(whole, key=lambda folder: (steps[folder], folder.name), default=None)
+
+
+def _whole_steps(folder: Path) -> int | None:
+    try:
+        header = json.loads((folder / "format.json").read_text())
+        whole = all(_fingerprint(folder / name) == expected for name, expected in header["files"].items())
+        return int(header["env_steps"]) if whole and header["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _read_tensors(path: Path) -> dict[str, Array]:
+    return dict(load_file(path)) if path.exists() else {}
+
+
+def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    # safetensors writes the memory as it lies; ascontiguousarray would turn scalars into vectors.
+    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
+
+
+def _half(array: Array) -> Array:
+    return array.astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

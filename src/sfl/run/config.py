@@ -1,0 +1,71 @@
+"""What a run is made of: an environment, a method, how long to train and how to evaluate."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sfl.agents import AgentConfig
+from sfl.core.config import require
+from sfl.envs import EnvConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long to train, in environment steps, and how often to look up from it."""
+
+    steps: int
+    """Environment steps in all, over all environments together."""
+    env_count: int = 1
+    """Environments that step together."""
+    eval_every: int = 0
+    """Environment steps between two evaluations; 0 evaluates only at the end."""
+    checkpoint_every: int = 10_000
+    """Environment steps between two checkpoints; the end of the run always has one."""
+    log_every: int = 1_000
+    """Environment steps between two rows of train.csv."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 0, f"train.steps must be 0 or more, got {self.steps}.")
+        require(self.env_count >= 1, f"train.env-count must be 1 or more, got {self.env_count}.")
+        require(self.eval_every >= 0, f"train.eval-every must be 0 (only at the end) or more, got {self.eval_every}.")
+        require(self.checkpoint_every >= 1, f"train.checkpoint-every must be 1 or more, got {self.checkpoint_every}.")
+        require(self.log_every >= 1, f"train.log-every must be 1 or more, got {self.log_every}.")
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Which tasks an evaluation poses."""
+
+    episodes: int = 100
+    """Episodes on each level."""
+    levels: tuple[str, ...] = ("paper", "any")
+    """Sets of tasks: `paper` repeats the paper's start and goal, `any` draws both at random."""
+    parallel: int = 25
+    """Evaluation environments that step together; has no say in what is measured, only in how fast."""
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 1, f"eval.episodes must be 1 or more, got {self.episodes}.")
+        require(len(self.levels) >= 1, "eval.levels must name one level or more, got none.")
+        require(len(set(self.levels)) == len(self.levels), f"eval.levels repeats a level: {' '.join(self.levels)}.")
+        require(self.parallel >= 1, f"eval.parallel must be 1 or more, got {self.parallel}.")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One named row of a table: everything but the seed."""
+
+    name: str
+    """Name of the experiment, and of its folder under the runs."""
+    env: EnvConfig
+    """The environment."""
+    agent: AgentConfig
+    """The method."""
+    train: TrainConfig
+    """How long to train."""
+    eval: EvalConfig
+    """How to evaluate."""
+
+    def __post_init__(self) -> None:
+        good = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name) is not None
+        require(good, f"An experiment's name is made of letters, digits, '.', '_' and '-', got {self.name!r}.")

@@ -1,0 +1,45 @@
+"""Tables and JSON on stdout, where results go."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def print_table(cells: Sequence[Sequence[str]], prose: bool = False) -> None:
+    """Show rows of text, headings first; numbers are set to the right, `prose` to the left."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    # Into a pipe nothing may be cut off, however narrow rich believes the terminal to be.
+    width = 1 + sum(3 + max(map(len, column)) for column in zip(*cells, strict=True))
+    console = Console() if sys.stdout.isatty() else Console(width=width)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, pad_edge=False)
+    for number, heading in enumerate(cells[0]):
+        table.add_column(heading, justify="left" if number == 0 or prose else "right", no_wrap=number == 0)
+    for row in cells[1:]:
+        table.add_row(*row)
+    console.print(table)
+
+
+def print_json(value: Any) -> None:
+    """Show a value for other programs to read."""
+    print(json.dumps(value, indent=2))
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show mappings with the same keys as a table."""
+    print_table([list(rows[0]), *([str(value) for value in row.values()] for row in rows)])
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write mappings with the same keys to a CSV file, in place of what it held."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

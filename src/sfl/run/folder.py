@@ -1,0 +1,191 @@
+"""The folder of a run: where everything is, and how to get a finished or broken-off run back."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfl.agents import agent_name, make_agent
+from sfl.core.config import from_json, require, to_json
+from sfl.core.errors import UsageError
+from sfl.data.types import Agent, AgentState, Array, EnvSpec
+from sfl.envs import EnvConfig, make_env
+from sfl.run import checkpoint
+from sfl.run.config import Experiment
+from sfl.run.device import prepare
+from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label
+from sfl.run.metrics import CsvTable, columns
+from sfl.run.rollout import Env
+
+LAST = "last"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names of the files of one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The experiment and the seed."""
+        return self.path / "config.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """All checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint that resuming starts from."""
+        return self.checkpoints / LAST
+
+    def history(self, env_steps: int) -> Path:
+        """The small checkpoint of one step count."""
+        return self.checkpoints / f"{env_steps:09d}"
+
+    @property
+    def figures(self) -> Path:
+        """Pictures and videos."""
+        return self.path / "figures"
+
+    @property
+    def episodes(self) -> Path:
+        """One row per evaluation episode."""
+        return self.path / "episodes.csv"
+
+    def tables(self, levels: Sequence[str]) -> dict[str, CsvTable]:
+        """The run's CSV files by name, with their headers written."""
+        return {
+            "train": CsvTable(self.path / "train.csv", columns("train")),
+            "eval": CsvTable(self.path / "eval.csv", columns("eval", levels)),
+            "episodes": CsvTable(self.episodes, EPISODE_COLUMNS),
+        }
+
+
+def run_path(runs_dir: Path | str, experiment: Experiment, seed: int) -> Path:
+    """`runs/NAME/seed-0003`; refuses a folder that exists."""
+    require(seed >= 0, f"--seed must be 0 or more, got {seed}.")
+    path = Path(runs_dir) / experiment.name / f"seed-{seed:04d}"
+    if path.exists():
+        raise UsageError(
+            f"Run folder {path} exists already; continue it with `sfl resume {path}` or choose another --runs-dir."
+        )
+    return path
+
+
+def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any]) -> RunFolder:
+    """Make the folder of a new run with its config.json and system.json."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError as error:
+        raise UsageError(f"Run folder {path} was made by another run just now; choose another --runs-dir.") from error
+    body = {"experiment": to_json(experiment), "seed": seed}
+    try:
+        (path / "config.json").write_text(json.dumps(body, indent=2) + "\n")
+        (path / "system.json").write_text(json.dumps(facts, indent=2) + "\n")
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return RunFolder(path)
+
+
+def read_config(path: Path | str) -> tuple[Experiment, int]:
+    """Experiment and seed of a run folder."""
+    file = RunFolder(Path(path)).config
+    if not file.is_file():
+        raise UsageError(f"{path} is not a run folder (it has no config.json); give e.g. runs/sfl-fourroom/seed-0000.")
+    try:
+        body = json.loads(file.read_text())
+        return from_json(Experiment, body["experiment"], str(file)), int(body["seed"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}.") from error
+
+
+def env_spec(env: Env, env_count: int) -> EnvSpec:
+    """What an agent may know of an environment."""
+    space: Any = env.observation_space
+    seen = space["observation"]
+    action_space: Any = env.action_space
+    return EnvSpec(tuple(seen.shape), str(np.dtype(seen.dtype)), int(action_space.n), env_count)
+
+
+def config_spec(config: EnvConfig, env_count: int = 1) -> EnvSpec:
+    """The same from an environment's configuration."""
+    env = make_env(config)
+    spec = env_spec(env, env_count)
+    env.close()
+    return spec
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run read back from disk."""
+
+    experiment: Experiment
+    agent: Agent
+    folder: RunFolder
+    env_steps: int
+    seed: int
+    landmark_poses: Array  # [L, 3], NaN where unknown
+    graph: dict[str, Array]
+    """The arrays of the checkpoint's graph.npz, for plots."""
+    poses: Array  # [N, 3] where the agent was at each step; empty in small checkpoints
+
+    @property
+    def label(self) -> Label:
+        """The columns that all evaluation rows of this run share."""
+        return Label(self.experiment.name, agent_name(self.experiment.agent), self.seed, self.env_steps)
+
+    def episode_rows(self) -> list[EpisodeRow]:
+        """The run's own evaluation episodes."""
+        return read_episodes(self.folder.episodes)
+
+
+def load_run(path: Path | str, checkpoint_name: str = LAST, device: str = "auto", threads: int = 1) -> LoadedRun:
+    """Read a run folder and the agent in one of its checkpoints (`last`, or a step count such as `000200000`)."""
+    experiment, seed = read_config(path)
+    folder = RunFolder(Path(path))
+    spec = config_spec(experiment.env, experiment.train.env_count)
+    source = folder.checkpoints / checkpoint_name
+    loaded = checkpoint.load(source, experiment.env.id, spec)
+    agent = make_agent(experiment.agent, spec, seed, prepare(device, threads))
+    fresh = agent.state_dict()
+    checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
+    agent.load_state_dict(_completed(loaded.agent, fresh))
+    return LoadedRun(
+        experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, loaded.poses
+    )
+
+
+def _completed(state: AgentState, fresh: AgentState) -> AgentState:
+    """Fill what small checkpoints leave out with a fresh agent's: enough to act, not to go on training exactly."""
+    networks = {name: array.astype(fresh.networks[name].dtype) for name, array in state.networks.items()}
+    absent = [field.name for field in fields(state) if field.name != "networks" and not getattr(state, field.name)]
+    return replace(state, networks=networks, **{name: getattr(fresh, name) for name in absent})
+
+
+def read_episodes(path: Path) -> list[EpisodeRow]:
+    """Rows of an episodes.csv, also compressed (.csv.gz)."""
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != EPISODE_COLUMNS:
+                raise UsageError(f"{path} does not have the columns of episodes.csv: {','.join(EPISODE_COLUMNS)}.")
+            return [_episode_row(row) for row in reader]
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read as evaluation episodes: {error}.") from error
+
+
+def _episode_row(row: dict[str, Any]) -> EpisodeRow:
+    numbers = ("seed", "env_steps", "pair", "budget", "success", "steps")
+    return EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})

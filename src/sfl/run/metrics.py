@@ -1,0 +1,280 @@
+"""The names of all metrics, and the files that hold them. docs/metrics.md is made from the table below."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sfl.core.errors import SflError
+
+LEVEL = "<level>"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One name and how to read it."""
+
+    name: str
+    file: Literal["train", "eval"]
+    """The CSV file it is a column of."""
+    unit: str
+    meaning: str
+    bad: str
+    """What a bad value looks like."""
+    kind: Literal["mean", "last"] = "last"
+    """How the values between two rows become one: their mean, or the newest."""
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "train/encoder_loss",
+        "train",
+        "feature distance",
+        "Triplet loss of the encoder, mean since the last row.",
+        "Stays at the margin (2): the features tell no two states apart.",
+        "mean",
+    ),
+    Metric(
+        "train/sf_loss",
+        "train",
+        "squared feature",
+        "Huber loss of the successor features against their n-step target, mean since the last row.",
+        "Grows without end: the target network follows too fast or the learning rate is too high.",
+        "mean",
+    ),
+    Metric(
+        "train/gradient_steps",
+        "train",
+        "count",
+        "Gradient steps of all learners so far.",
+        "Stands still after the warm-up: nothing is learned.",
+    ),
+    Metric(
+        "graph/landmark_count",
+        "train",
+        "count",
+        "Landmarks in the graph.",
+        "Stays at 0 or 1: the add threshold is too low; at its limit at once: too high.",
+    ),
+    Metric(
+        "graph/edge_count",
+        "train",
+        "count",
+        "Edges that planning may use.",
+        "Below the landmark count less 1: the graph cannot be connected.",
+    ),
+    Metric(
+        "graph/localized",
+        "train",
+        "share",
+        "Decisions so far, since landmarks are collected, at which the agent was localized at some landmark.",
+        "Below 0.5: the localize threshold is too high or the landmarks too few.",
+    ),
+    Metric(
+        "graph/localization_within_1",
+        "eval",
+        "share",
+        "Of the localized decisions of an evaluation, those at most 1 cell from the landmark (grid worlds).",
+        "Below 0.8: places far apart look alike to the successor features.",
+    ),
+    Metric(
+        "graph/localization_within_100",
+        "eval",
+        "share",
+        "The same with 100 map units (ViZDoom).",
+        "Below 0.5: routes start from the wrong landmark.",
+    ),
+    Metric(
+        "graph/edge_length_median",
+        "eval",
+        "cells or map units",
+        "Median distance between the two ends of an edge, by true positions.",
+        "Far above the mean distance of neighbouring landmarks: edges jump across walls.",
+    ),
+    Metric(
+        "explore/waypoint_reached",
+        "train",
+        "share",
+        "Trips to the frontier so far that reached their end within the step limits.",
+        "Below 0.3: the local policy does not reach its targets, or edges are wrong.",
+    ),
+    Metric(
+        "explore/coverage",
+        "train",
+        "share",
+        "Distinct cells visited so far out of those that can be reached (environments that list them).",
+        "Stops below 1 early: the frontier does not move outwards.",
+    ),
+    Metric(
+        "explore/frontier_trips",
+        "train",
+        "count",
+        "Trips to a frontier landmark finished so far, whatever their end.",
+        "Stays at 0 once there are landmarks: exploration is a plain random walk.",
+    ),
+    Metric(
+        f"eval/success_{LEVEL}",
+        "eval",
+        "share",
+        "Evaluation episodes of the level that reached their goal.",
+        "Near that of the random policy.",
+    ),
+    Metric(
+        f"eval/steps_{LEVEL}",
+        "eval",
+        "environment steps",
+        "Mean length of the episodes of the level that reached their goal; empty when none did.",
+        "Near the budget: goals are met by chance.",
+    ),
+    Metric(
+        "time/env_steps_per_second",
+        "train",
+        "1/s",
+        "Environment steps per second of training since the last row, evaluation and saving left out.",
+        "Falls during a run: something grows that should not.",
+    ),
+    Metric(
+        "time/wall_seconds",
+        "train",
+        "s",
+        "Seconds of training so far, evaluation and saving left out, summed over resumes.",
+        "Above what the steps and their rate explain: the machine was busy with something else.",
+    ),
+)
+
+WALL_CLOCK = frozenset({"time/env_steps_per_second", "time/wall_seconds"})
+"""The only columns in which two runs of one seed may differ."""
+
+
+def declared(name: str) -> Metric:
+    """The table's line for a name; an undeclared name is an error of the program, not of the user."""
+    for metric in METRICS:
+        stem, _, level = metric.name.partition(LEVEL)
+        if name == metric.name or (metric.name.endswith(LEVEL) and not level and name.startswith(stem)):
+            return metric
+    raise KeyError(f"metric {name!r} is not declared in sfl.run.metrics.METRICS; add it there and to docs/metrics.md")
+
+
+def columns(file: Literal["train", "eval"], levels: Sequence[str] = ()) -> list[str]:
+    """The fixed columns of train.csv or eval.csv; one set of `<level>` columns per level."""
+    names = ["env_steps"]
+    for metric in METRICS:
+        if metric.file == file:
+            names += [metric.name.replace(LEVEL, level) for level in levels] if LEVEL in metric.name else [metric.name]
+    return names
+
+
+class MetricWindow:
+    """What was reported since the last row: sums for means, the newest value for the rest."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[float]] = {}
+        self._kinds: dict[str, str] = {}
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Take in the metrics of one step; undeclared names raise."""
+        for name, value in metrics.items():
+            kind = self._kinds.get(name) or self._kinds.setdefault(name, declared(name).kind)
+            total = self._sums.setdefault(name, [0.0, 0])
+            if kind == "mean":
+                total[0] += float(value)
+                total[1] += 1
+            else:
+                total[0], total[1] = float(value), 1
+
+    def take(self) -> dict[str, float]:
+        """The window's values; starts a new window."""
+        values = {name: total / count for name, (total, count) in self._sums.items()}
+        self._sums = {}
+        return values
+
+    def state(self) -> dict[str, list[float]]:
+        """For a checkpoint in the middle of a window."""
+        return {name: list(total) for name, total in self._sums.items()}
+
+    def restore(self, state: Mapping[str, Sequence[float]]) -> None:
+        """Go on with a saved window."""
+        self._sums = {name: [float(total), int(count)] for name, (total, count) in state.items()}
+
+
+class CsvTable:
+    """A CSV file with fixed columns to which rows are appended; each row is on disk before the next is made."""
+
+    def __init__(self, path: Path, names: Iterable[str]) -> None:
+        self.path, self._names = path, list(names)
+        if not path.exists():
+            self._append([self._names])
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append one row; missing values stay empty, a name without a column raises."""
+        self.write_all([row])
+
+    def write_all(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append several rows at once."""
+        rows = list(rows)
+        for row in rows:
+            if foreign := sorted(set(row) - set(self._names)):
+                raise KeyError(f"{self.path.name} has no column for {foreign}; its columns are fixed: {self._names}")
+        self._append([[_cell(row.get(name)) for name in self._names] for row in rows])
+
+    def cut_after(self, env_steps: int) -> None:
+        """Drop the rows of steps that a resumed run makes again, and a last line broken by a crash."""
+        with self.path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        kept = [row for row in rows if _is_whole(row) and int(row["env_steps"]) <= env_steps]
+        draft = self.path.with_name(self.path.name + ".tmp")
+        with draft.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self._names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(kept)
+        os.replace(draft, self.path)
+
+    def _append(self, lines: list[list[Any]]) -> None:
+        with self.path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def _is_whole(row: Mapping[str | None, Any]) -> bool:
+    return None not in row and None not in row.values() and str(row["env_steps"]).isdigit()
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else value
+
+
+class Boards:
+    """TensorBoard always, Weights & Biases when asked for: the same numbers for the eye."""
+
+    def __init__(self, folder: Path, config: dict[str, Any], name: str, wandb: bool, env_steps: int) -> None:
+        from tensorboardX import SummaryWriter
+
+        self._tensorboard = SummaryWriter(str(folder), purge_step=env_steps or None, write_to_disk=True)
+        self._wandb = _start_wandb(config, name) if wandb else None
+
+    def write(self, metrics: Mapping[str, float], env_steps: int) -> None:
+        """Show the metrics of one row."""
+        for name, value in metrics.items():
+            self._tensorboard.add_scalar(name, value, env_steps)
+        if self._wandb is not None:
+            self._wandb.log(dict(metrics), step=env_steps)
+
+    def close(self) -> None:
+        """Flush what is not yet on disk."""
+        self._tensorboard.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+
+def _start_wandb(config: dict[str, Any], name: str) -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise SflError("--wandb needs the package wandb; install it with `pip install 'sfl[wandb]'`.") from error
+    return wandb.init(project="sfl", name=name, config=config)

@@ -1,0 +1,74 @@
+"""Success over environment steps, with its standard error over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sfl.data.types import Array
+from sfl.run.evaluate import EpisodeRow
+from sfl.run.plots.marks import BLUE, GREEN, ORANGE
+
+CURVES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Success of one experiment on one level."""
+
+    steps: Array  # [T]
+    percent: Array  # [T] mean over seeds
+    error: Array  # [T] standard error over seeds; 0 with a single one
+    seeds: int
+
+
+def success_curve(rows: Sequence[EpisodeRow]) -> Curve:
+    """Mean and standard error over seeds, at the steps at which every seed was evaluated (else at all steps)."""
+    seeds = {seed: [row for row in rows if row.seed == seed] for seed in {row.seed for row in rows}}
+    evaluated = [{row.env_steps for row in own} for own in seeds.values()]
+    steps = sorted(set.intersection(*evaluated) or set.union(*evaluated))
+    percents = [[_percent(own, step) for own in seeds.values()] for step in steps]
+    shares = [np.array([value for value in row if value is not None]) for row in percents]
+    errors = [share.std(ddof=1) / np.sqrt(len(share)) if len(share) > 1 else 0.0 for share in shares]
+    return Curve(np.array(steps), np.array([share.mean() for share in shares]), np.array(errors), len(seeds))
+
+
+def _percent(rows: Sequence[EpisodeRow], step: int) -> float | None:
+    chosen = [row.success for row in rows if row.env_steps == step]
+    return 100 * sum(chosen) / len(chosen) if chosen else None
+
+
+def success_figure(rows: Sequence[EpisodeRow]) -> Figure:
+    levels, experiments = (list(dict.fromkeys(getattr(r, name) for r in rows)) for name in ("level", "experiment"))
+    figure = Figure((4.6 * len(levels) + 0.6, 3.9), layout="constrained")
+    for number, level in enumerate(levels):
+        axes = figure.add_subplot(1, len(levels), number + 1)
+        for place, experiment in enumerate(experiments):
+            own = [row for row in rows if (row.level, row.experiment) == (level, experiment)]
+            if own:
+                _draw_curve(axes, success_curve(own), experiment, CURVES[place % len(CURVES)])
+        axes.set_title({"paper": "The paper's start and goal", "any": "Any start and goal"}.get(level, level))
+        axes.set_xlabel("environment steps", fontsize=11)
+        axes.set_ylabel("success (%)", fontsize=11)
+        axes.set_ylim(-3, 103)
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+        axes.grid(color="#E5E5E5", linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=10)
+    return figure
+
+
+def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
+    label = f"{name} ({curve.seeds} seed{'s' if curve.seeds > 1 else ''})"
+    if len(curve.steps) == 1:  # a policy that does not learn: a level to compare with
+        axes.axhline(curve.percent[0], color=colour, linewidth=1.8, linestyle="--", label=label)
+        return
+    axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker="o", markersize=4, label=label)
+    low, high = curve.percent - curve.error, curve.percent + curve.error
+    axes.fill_between(curve.steps, np.maximum(low, 0), np.minimum(high, 100), color=colour, alpha=0.2, linewidth=0)

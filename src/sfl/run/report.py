@@ -1,0 +1,114 @@
+"""Tables over runs: success on each level, with the error over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from sfl.core.errors import UsageError
+from sfl.run.evaluate import EpisodeRow
+from sfl.run.folder import RunFolder, read_episodes
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """One experiment on one level, over all its seeds at the last evaluation of each."""
+
+    experiment: str
+    agent: str
+    env: str
+    level: str
+    seeds: int
+    episodes: int
+    success_percent: float
+    standard_error: float | None
+    """Of the mean over seeds; None with a single seed."""
+    interval: tuple[float, float] | None
+    """95% confidence interval of the mean over seeds (Student's t), kept within 0 and 100."""
+    steps: float | None
+    """Mean length of the successful episodes, seeds weighing the same; None without a success."""
+    env_steps: int
+    """Training steps at that evaluation; the smallest where seeds differ."""
+
+
+def summarise_runs(paths: Iterable[Path | str]) -> list[ReportRow]:
+    """Read run folders, folders of runs and CSV files of episodes, and sum them up."""
+    rows = [row for path in paths for row in _rows_of(Path(path))]
+    groups: dict[tuple[str, str, str, str], list[EpisodeRow]] = {}
+    for row in rows:
+        groups.setdefault((row.experiment, row.agent, row.env, row.level), []).append(row)
+    return [_summary(group) for group in groups.values()]
+
+
+def _rows_of(path: Path) -> list[EpisodeRow]:
+    if path.is_file():
+        return read_episodes(path)
+    own = RunFolder(path).episodes
+    found = [own] if own.is_file() else sorted(path.glob("**/episodes.csv"))
+    if not found:
+        raise UsageError(
+            f"{path} holds no episodes.csv; give a run folder, a folder of runs or a CSV file of episodes."
+        )
+    return [row for file in found for row in read_episodes(file)]
+
+
+def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
+    last = {seed: max(row.env_steps for row in rows if row.seed == seed) for seed in {row.seed for row in rows}}
+    rows = [row for row in rows if row.env_steps == last[row.seed]]
+    _refuse_twins(rows)
+    seeds = [[row for row in rows if row.seed == seed] for seed in sorted(last)]
+    success = np.array([100.0 * np.mean([row.success for row in group]) for group in seeds])
+    steps = [np.mean([row.steps for row in group if row.success]) for group in seeds if any(r.success for r in group)]
+    error = float(success.std(ddof=1) / np.sqrt(len(success))) if len(success) > 1 else None
+    first = rows[0]
+    return ReportRow(
+        first.experiment,
+        first.agent,
+        first.env,
+        first.level,
+        seeds=len(seeds),
+        episodes=len(rows),
+        success_percent=float(success.mean()),
+        standard_error=error,
+        interval=None if error is None else _interval(float(success.mean()), error, len(success)),
+        steps=float(np.mean(steps)) if steps else None,
+        env_steps=min(last.values()),
+    )
+
+
+def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
+    """The same seed read twice would look like twice the evidence."""
+    seen = set()
+    for row in rows:
+        if (row.seed, row.pair) in seen:
+            raise UsageError(f"Seed {row.seed} of {row.experiment or row.agent} is given twice; name each run once.")
+        seen.add((row.seed, row.pair))
+
+
+def _interval(mean: float, error: float, count: int) -> tuple[float, float]:
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    return max(0.0, mean - half), min(100.0, mean + half)
+
+
+def report_cells(rows: Sequence[ReportRow]) -> list[list[str]]:
+    """The table as text, headings first."""
+    head = ["experiment", "level", "seeds", "tries", "success %", "std. error", "95% interval", "steps", "env steps"]
+    return [head, *(_cells(row) for row in rows)]
+
+
+def _cells(row: ReportRow) -> list[str]:
+    return [
+        row.experiment or row.agent,
+        row.level,
+        str(row.seeds),
+        str(row.episodes),
+        f"{row.success_percent:.1f}",
+        "-" if row.standard_error is None else f"{row.standard_error:.1f}",
+        "-" if row.interval is None else "{:.1f}-{:.1f}".format(*row.interval),
+        "-" if row.steps is None else f"{row.steps:.1f}",
+        f"{row.env_steps:,}",
+    ]

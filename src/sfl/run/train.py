@@ -1,0 +1,256 @@
+"""Training: act, observe, update; every so often write metrics, evaluate and save."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sfl.agents import agent_name, make_agent
+from sfl.core.config import to_json
+from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.core.seeding import generator_state, restore_generator, spawn
+from sfl.data.types import Agent, EnvSpec, Policy
+from sfl.envs import make_env
+from sfl.run import checkpoint, folder
+from sfl.run.config import Experiment
+from sfl.run.device import prepare
+from sfl.run.evaluate import GRID_RADIUS, EpisodeRow, Label, LocalizationProbe, eval_tasks, evaluate, summarise
+from sfl.run.folder import RunFolder
+from sfl.run.interrupt import RunStoppedError, StopRequest
+from sfl.run.metrics import Boards, MetricWindow
+from sfl.run.poses import PoseLog, edge_length_median, landmark_poses
+from sfl.run.progress import Progress, note
+from sfl.run.rollout import EnvSession, FreeEpisodes, Step, rollout
+from sfl.run.version import system_facts
+
+
+def train(
+    experiment: Experiment,
+    seed: int = 0,
+    runs_dir: Path | str = "runs",
+    device: str = "auto",
+    threads: int = 1,
+    wandb: bool = False,
+) -> RunFolder:
+    """Train from scratch into a new run folder; nothing is written before environment and agent exist."""
+    path = folder.run_path(runs_dir, experiment, seed)
+    device = prepare(device, threads)
+    run = _Training(experiment, seed, device)
+    made = folder.create(path, experiment, seed, system_facts(device, threads))
+    run.go(made, wandb)
+    return made
+
+
+def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool = False) -> RunFolder:
+    """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
+    experiment, seed = folder.read_config(path)
+    found = RunFolder(Path(path))
+    run = _Training(experiment, seed, prepare(device, threads))
+    run.restore(found)
+    if run.finished:
+        note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
+        return found
+    run.go(found, wandb)
+    return found
+
+
+class _StopNow(Exception):  # noqa: N818  # no error: how a request to stop leaves the loop
+    """The user asked to stop."""
+
+
+def _check(stop: StopRequest) -> None:
+    if stop.asked:
+        raise _StopNow
+
+
+class _Training:
+    """The state of a run in memory."""
+
+    def __init__(self, experiment: Experiment, seed: int, device: str) -> None:
+        self.experiment, self.seed = experiment, seed
+        envs = [make_env(experiment.env, goal_terminates=False) for _ in range(experiment.train.env_count)]
+        self.spec: EnvSpec = folder.env_spec(envs[0], len(envs))
+        self.tasks = eval_tasks(experiment.env, experiment.eval, seed)
+        self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
+        self.rng = spawn(seed, ["env"])["env"]
+        self.env = envs[0]
+        self.session = EnvSession(envs, FreeEpisodes(self.rng))
+        self.poses = PoseLog(self.env)
+        self.window = MetricWindow()
+        self.env_steps = 0
+        self.evaluated_at = -1
+        self.seconds = self._window_seconds = 0.0
+        self._window_steps = 0
+
+    @property
+    def finished(self) -> bool:
+        """All steps made and the last evaluation written."""
+        return self.env_steps >= self.experiment.train.steps and self.evaluated_at == self.env_steps
+
+    def go(self, where: RunFolder, wandb: bool) -> None:
+        """Train to the end, or until the user asks to stop."""
+        self.folder, train = where, self.experiment.train
+        self.tables = where.tables(self.experiment.eval.levels)
+        for name, table in self.tables.items():
+            table.cut_after(self.env_steps if name == "train" else self.evaluated_at)
+        title = f"{self.experiment.name} seed {self.seed}"
+        self.boards = Boards(where.path / "tensorboard", to_json(self.experiment), title, wandb, self.env_steps)
+        self.progress = Progress(title, train.steps, self.env_steps)
+        try:
+            with StopRequest() as stop:
+                self._loop(stop)
+        except KeyboardInterrupt as error:
+            raise RunStoppedError(f"stopped without saving; {self._how_to_resume()}") from error
+        except OSError as error:
+            if checkpoint.is_disk_full(error):
+                raise SflError(f"The disk is full; {self._how_to_resume()}") from error
+            raise
+        finally:
+            self.progress.close()
+            self.boards.close()
+            self.session.close()
+
+    def _how_to_resume(self) -> str:
+        if not self.folder.last.exists():
+            return f"there is no checkpoint yet: delete {self.folder.path} to start again."
+        return f"continue with `sfl resume {self.folder.path}`."
+
+    def _loop(self, stop: StopRequest) -> None:
+        try:
+            self._catch_up(stop)
+            self._train(stop)
+            self._evaluate(stop)
+        except _StopNow:
+            self._save(history=False)
+            raise RunStoppedError(f"stopped at step {self.env_steps:,} and saved; {self._how_to_resume()}") from None
+        self._save(history=True)
+
+    def _train(self, stop: StopRequest) -> None:
+        if self.env_steps >= self.experiment.train.steps:
+            return
+        started = time.perf_counter()
+        for step in rollout(self.agent, self.session):
+            self._learn(step)
+            self._window_seconds += time.perf_counter() - started
+            self._look_up(stop)
+            if self.env_steps >= self.experiment.train.steps:
+                return
+            _check(stop)
+            started = time.perf_counter()
+
+    def _learn(self, step: Step) -> None:
+        self.agent.observe(step.transitions)
+        self.window.add(self.agent.update())
+        self.poses.add(step.poses)
+        self.env_steps += len(step.poses)
+
+    def _look_up(self, stop: StopRequest) -> None:
+        self.progress.advance(self.env_steps)
+        if self._due(self.experiment.train.log_every):
+            self._log()
+        self._catch_up(stop)
+
+    def _catch_up(self, stop: StopRequest) -> None:
+        """Evaluate and save where due at this step; a resumed run may have been stopped before it came to that."""
+        train = self.experiment.train
+        if train.eval_every and self._due(train.eval_every):
+            self._evaluate(stop)
+        if self._due(train.checkpoint_every) and self.env_steps < train.steps:
+            self._save(history=True)
+
+    def _due(self, every: int) -> bool:
+        """A multiple of the interval was passed by the last step of all environments."""
+        return self.env_steps // every > (self.env_steps - self.spec.env_count) // every and self.env_steps > 0
+
+    def _log(self) -> None:
+        self.seconds += self._window_seconds
+        rate = (self.env_steps - self._window_steps) / max(self._window_seconds, 1e-9)
+        self._window_seconds, self._window_steps = 0.0, self.env_steps
+        times = {"time/env_steps_per_second": rate, "time/wall_seconds": self.seconds}
+        metrics = {**self.window.take(), **self.poses.metrics(), **times}
+        self.tables["train"].write({"env_steps": self.env_steps, **metrics})
+        self.boards.write(metrics, self.env_steps)
+
+    def _evaluate(self, stop: StopRequest) -> None:
+        """Evaluate on environments and generators of evaluation's own, at most once for each step count."""
+        if self.evaluated_at == self.env_steps:
+            return
+        snapshot = self._checkpoint()
+        probe = LocalizationProbe(snapshot.landmark_poses)
+
+        def watch(step: Step, policy: Policy) -> None:
+            _check(stop)
+            probe(step, policy)
+
+        rows = evaluate(
+            self.agent,
+            self.experiment.env,
+            self.tasks,
+            seed=self.seed,
+            parallel=self.experiment.eval.parallel,
+            label=Label(self.experiment.name, agent_name(self.experiment.agent), self.seed, self.env_steps),
+            watch=watch,
+        )
+        self._write_evaluation(rows, snapshot, probe)
+
+    def _write_evaluation(
+        self, rows: list[EpisodeRow], snapshot: checkpoint.Checkpoint, probe: LocalizationProbe
+    ) -> None:
+        lengths = edge_length_median(snapshot.agent.graph, snapshot.landmark_poses)
+        metrics = summarise(rows) | probe.metrics(GRID_RADIUS) | lengths
+        self.tables["episodes"].write_all([asdict(row) for row in rows])
+        self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
+        self.boards.write(metrics, self.env_steps)
+        self.progress.evaluated(metrics)
+        self.evaluated_at = self.env_steps
+
+    def _checkpoint(self) -> checkpoint.Checkpoint:
+        state, poses = self.agent.state_dict(), self.poses.poses
+        return checkpoint.Checkpoint(
+            state,
+            self.experiment.env.id,
+            self.spec,
+            self.env_steps,
+            run={
+                "env": generator_state(self.rng),
+                "session": self.session.state(),
+                "window": self.window.state(),
+                "window_steps": self._window_steps,
+                "window_seconds": self._window_seconds,
+                "seconds": self.seconds,
+                "evaluated_at": self.evaluated_at,
+            },
+            poses=poses,
+            landmark_poses=landmark_poses(state.graph, poses),
+        )
+
+    def _save(self, history: bool) -> None:
+        snapshot = self._checkpoint()
+        checkpoint.save(self.folder.last, snapshot)
+        if history and not self.folder.history(self.env_steps).exists():
+            checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
+
+    def restore(self, found: RunFolder) -> None:
+        """Take up the state of the run's last checkpoint."""
+        loaded = checkpoint.load(found.last, self.experiment.env.id, self.spec)
+        _require_complete(found, loaded.run)
+        checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
+        self.agent.load_state_dict(loaded.agent)
+        restore_generator(self.rng, loaded.run["env"])
+        for index in self.session.restore(loaded.run["session"]):
+            note(f"environment {index} did not repeat its episode; it starts a new one, so this run is not exact.")
+        self.window.restore(loaded.run["window"])
+        self.poses = PoseLog(self.env, loaded.poses)
+        self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
+        self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
+        self.env_steps = loaded.env_steps
+
+
+def _require_complete(found: RunFolder, run: dict[str, Any]) -> None:
+    if not run:
+        raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
+    needed = {"env", "session", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
+    if missing := sorted(needed - set(run)):
+        raise CheckpointError(f"Checkpoint {found.last} lacks the keys {missing} in generators.json.")

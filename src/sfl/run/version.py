@@ -1,0 +1,36 @@
+"""The version of sfl and of what it stands on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "minigrid", "safetensors")
+
+
+def sfl_version() -> str:
+    """Version of the installed package."""
+    return package_version("sfl")
+
+
+def package_version(name: str) -> str:
+    """Version of an installed package, or `absent`."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def system_facts(device: str, threads: int) -> dict[str, Any]:
+    """What a reader of the numbers may want to know of the machine; it goes into system.json."""
+    return {
+        "sfl": sfl_version(),
+        "python": platform.python_version(),
+        "platform": platform.system() + " " + platform.machine(),
+        "cpu_count": os.cpu_count(),
+        "device": device,
+        "threads": threads,
+        "packages": {name: package_version(name) for name in PACKAGES},
+    }

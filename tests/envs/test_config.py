@@ -1,0 +1,112 @@
+"""Environments from configurations, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from sfl.core.config import from_json, to_json
+from sfl.core.errors import UnknownNameError, UsageError
+from sfl.envs import EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
+
+
+def test_a_grid_world_takes_its_settings() -> None:
+    env = make_env(MiniGridConfig("sfl/MultiRoom-N3-v0", spawn="random", max_steps=7), goal_terminates=False)
+    core = env.unwrapped
+    assert isinstance(core, GridWorld)
+    assert (core.layout.name, core.spawn, core.max_steps, core.goal_terminates) == ("MultiRoom-N3", "random", 7, False)
+    assert is_goal_env(env)
+
+
+@pytest.mark.parametrize(
+    "config", [MiniGridConfig(spawn="random"), GymConfig("FrozenLake-v1", kwargs=("map_name=8x8",))]
+)
+def test_configurations_survive_json(config: EnvConfig) -> None:
+    assert from_json(EnvConfig, to_json(config)) == config
+
+
+def test_a_minigrid_id_gives_the_whole_grid_and_all_seven_actions() -> None:
+    env = make_env(GymConfig("MiniGrid-FourRooms-v0"))
+    assert isinstance(env, GoalWrapper)
+    assert env.action_space == gym.spaces.Discrete(7)
+    assert env.reset()[0]["observation"].shape == (19, 19, 3)
+    assert env.max_steps == 100
+    ahead = make_env(GymConfig("MiniGrid-FourRooms-v0", full_observation=False))
+    assert ahead.reset()[0]["observation"].shape == (7, 7, 3)
+
+
+@pytest.mark.parametrize("env_id", ["MiniGrid-FourRooms-v0", "FrozenLake-v1"])
+@pytest.mark.parametrize("limit", [20, 150])
+def test_the_time_limit_replaces_the_environments_own(env_id: str, limit: int) -> None:
+    kwargs = ("map_name=8x8", "is_slippery=false") if env_id == "FrozenLake-v1" else ()
+    env = make_env(GymConfig(env_id, max_steps=limit, kwargs=kwargs))
+    env.reset()
+    ends = [env.step(0)[2:4] for _ in range(limit)]  # turning left, or walking against the left edge
+    assert ends == [(False, False)] * (limit - 1) + [(False, True)]
+
+
+def test_arguments_reach_the_environment() -> None:
+    env = make_env(GymConfig("FrozenLake-v1", kwargs=("is_slippery=False", 'desc=["SF","FG"]')))
+    assert env.reset()[0]["observation"].tolist() == [1, 0, 0, 0]
+    assert env.step(2)[0]["observation"].tolist() == [0, 1, 0, 0]
+
+
+def test_an_id_may_name_the_module_that_registers_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    line = "gym.register('Far-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=9)"
+    (tmp_path / "far_away.py").write_text(f"import gymnasium as gym\n{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    env = make_env(GymConfig("far_away:Far-v0"))
+    assert isinstance(env, GoalWrapper)
+    assert env.max_steps == 9
+    del gym.registry["Far-v0"]
+
+
+def test_a_fixed_world_and_varying_worlds() -> None:
+    fixed, varying = make_env(GymConfig()), make_env(GymConfig(reset_seed=None))
+    images = [fixed.reset()[0]["observation"] for _ in range(3)]
+    assert all(np.array_equal(image, images[0]) for image in images)
+    varying.reset(seed=0)
+    assert not np.array_equal(varying.reset()[0]["observation"], varying.reset()[0]["observation"])
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: MiniGridConfig("sfl/FourRooms-v0"),
+            "No grid world 'sfl/FourRooms-v0'. Did you mean 'sfl/FourRoom-v0'",
+        ),
+        (lambda: GymConfig("CartPol-v1"), "No environment 'CartPol-v1'. Did you mean 'CartPole-v1'"),
+    ],
+)
+def test_unknown_ids_name_the_nearest(make: Any, text: str) -> None:
+    with pytest.raises(UnknownNameError, match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: MiniGridConfig(max_steps=0), "max_steps must be at least 1, got 0"),
+        (lambda: MiniGridConfig(spawn="x"), "spawn must be 'fixed' or 'random', got 'x'"),  # type: ignore[arg-type]
+        (lambda: GymConfig(max_steps=-1), "max_steps must be at least 1, got -1"),
+        (lambda: GymConfig(goal_test="near"), "goal_test must be 'equal' or 'distance', got 'near'"),  # type: ignore[arg-type]
+        (lambda: GymConfig(goal_test="distance"), "radius must be above 0 with goal_test 'distance'"),
+        (lambda: GymConfig(radius=1.0), "else 0; got 1.0 with 'equal'"),
+        (lambda: GymConfig(kwargs=("slippery",)), "kwargs must look like name=value, got 'slippery'"),
+        (lambda: GymConfig("sfl/FourRoom-v0"), "sfl/FourRoom-v0 has goals of its own"),
+        (lambda: make_env(GymConfig("Pendulum-v1")), "Pendulum-v1 has continuous actions, Box.*needs a Discrete"),
+        (
+            lambda: make_env(GymConfig("CartPole-v1", kwargs=("gravity=1",))),
+            "Cannot make CartPole-v1 with {'gravity': 1}",
+        ),
+        (lambda: make_env(GymConfig("no_such_module:X-v0")), "Cannot make no_such_module:X-v0"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(make: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text) as caught:
+        make()
+    assert "\n" not in str(caught.value)

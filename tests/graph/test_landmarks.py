@@ -1,0 +1,110 @@
+"""Thresholds, the set of landmarks, and who gets in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfl.core.errors import UsageError
+from sfl.graph.landmarks import (
+    LandmarkConfig,
+    LandmarkSet,
+    candidate_ranking,
+    is_novel,
+    landmark_to_replace,
+    localize,
+)
+
+
+def test_localization_takes_the_most_similar_and_needs_more_than_the_threshold() -> None:
+    similarity = np.array([0.2, 0.5, 0.75, 0.5])
+    assert localize(similarity, 0.5) == 2
+    assert localize(similarity, 0.75) is None  # Algorithm 2, line 7: strictly above
+    assert localize(np.array([0.75, 0.75]), 0.5) == 0
+    assert localize(np.zeros(0), -1.0) is None  # there is no landmark
+
+
+def test_a_state_is_novel_when_it_is_strictly_below_the_add_threshold_everywhere() -> None:
+    assert is_novel(np.array([0.1, 0.74]), 0.75)
+    assert not is_novel(np.array([0.1, 0.75]), 0.75)  # Algorithm 2, line 4: strictly below
+    assert not is_novel(np.array([0.8, 0.1]), 0.75)
+    assert is_novel(np.zeros(0), -1.0)
+
+
+def test_landmarks_are_numbered_in_the_order_of_adding() -> None:
+    landmarks = LandmarkSet(limit=2)
+    assert landmarks.add(origin=5, step=10) == 0
+    assert not landmarks.is_full
+    assert landmarks.add(origin=7, step=20) == 1
+    assert landmarks.is_full
+    assert (landmarks.origin.tolist(), landmarks.added_at.tolist()) == ([5, 7], [10, 20])
+    with pytest.raises(IndexError, match=r"full \(2\); replace one instead"):
+        landmarks.add(origin=9, step=30)
+
+
+def test_a_replaced_landmark_leaves_no_visits() -> None:
+    landmarks = LandmarkSet(limit=3)
+    for origin in (1, 2):
+        landmarks.add(origin, step=0)
+    for index in (0, 1, 1):
+        landmarks.visit(index)
+    landmarks.replace(1, origin=8, step=40)
+    assert landmarks.visits.tolist() == [1, 0]
+    assert landmarks.origin.tolist() == [1, 8]
+    assert landmarks.added_at.tolist() == [0, 40]
+    with pytest.raises(IndexError, match="landmark 2 does not exist; there are 2"):
+        landmarks.replace(2, origin=9, step=50)
+    with pytest.raises(IndexError, match="landmark -1 does not exist"):
+        landmarks.replace(-1, origin=9, step=50)
+
+
+def test_a_loaded_set_is_the_same_set() -> None:
+    landmarks = LandmarkSet(limit=4)
+    for origin in (1, 2, 3):
+        landmarks.add(origin, step=10 * origin)
+    landmarks.visit(2)
+    other = LandmarkSet(limit=4)
+    other.load_state(landmarks.state())
+    assert other.count == 3
+    assert other.visits.tolist() == [0, 0, 1]
+    assert other.added_at.tolist() == [10, 20, 30]
+    other.visit(0)
+    assert landmarks.visits.tolist() == [0, 0, 1]
+
+
+def test_candidates_least_like_any_landmark_come_first() -> None:
+    similarity = np.array([[0.9, 0.1], [0.2, 0.3], [0.3, 0.3], [-0.5, 0.95]])  # largest: 0.9, 0.3, 0.3, 0.95
+    assert candidate_ranking(similarity, "least-similar").tolist() == [1, 2, 0, 3]  # equals stay in time order
+    assert candidate_ranking(similarity, "arrival").tolist() == [0, 1, 2, 3]
+    assert candidate_ranking(np.zeros((3, 0)), "least-similar").tolist() == [0, 1, 2]
+
+
+def test_the_least_visited_landmark_is_replaced() -> None:
+    among, to_candidate = np.eye(3), np.zeros(3)
+    assert landmark_to_replace("least-visited", np.array([4, 1, 2]), among, to_candidate) == 1
+    assert landmark_to_replace("least-visited", np.array([4, 2, 2]), among, to_candidate) == 1
+
+
+def test_of_the_closest_pair_the_one_nearer_to_the_candidate_is_replaced() -> None:
+    among = np.array([[1.0, 0.3, 0.2], [0.3, 1.0, 0.6], [0.2, 0.6, 1.0]])  # 1 and 2 are the closest pair
+    visits = np.array([0, 9, 9])
+    assert landmark_to_replace("closest", visits, among, np.array([0.9, 0.1, 0.4])) == 2
+    assert landmark_to_replace("closest", visits, among, np.array([0.9, 0.4, 0.1])) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("limit", 0, "landmarks.limit must be at least 1, got 0"),
+        ("add_threshold", 1.5, r"landmarks.add-threshold must lie in \[-1, 1\] .* got 1.5"),
+        ("localize_threshold", -2.0, r"landmarks.localize-threshold must lie in \[-1, 1\]"),
+        ("window", 0, "landmarks.window must be at least 1"),
+        ("candidates_per_add", 0, "landmarks.candidates-per-add must be at least 1"),
+        ("add_every", 0, "landmarks.add-every must be at least 1"),
+        ("update_every", 0, "landmarks.update-every must be at least 1"),
+        ("start_step", -1, "landmarks.start-step must not be negative"),
+    ],
+)
+def test_wrong_settings_are_named(field: str, value: float, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        LandmarkConfig(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,319 @@
+"""Algorithms 1 and 3 by script: what is seen at each decision, and where the navigator then goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sfl.core.errors import UsageError
+from sfl.data.types import GOAL, Array
+from sfl.graph.landmarks import LandmarkSet
+from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting, draw_frontier, draw_route
+from sfl.graph.planning import Planner
+
+from .drawing import both_ways, draw
+
+# A chain 0 - 1 - 2 - 3 with a branch 1 - 4 - 3 that costs more; 5 stands alone.
+CHAIN = Planner(draw(6, both_ways({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0, (1, 4): 2.0, (4, 3): 2.0})))
+
+
+class Script:
+    """One navigator on a drawn graph, told what is seen."""
+
+    def __init__(self, planner: Planner = CHAIN, frontier: int | None = None, **settings: object) -> None:
+        self.navigator = Navigator(NavigatorConfig(**settings))  # type: ignore[arg-type]
+        self.planner, self.rng = planner, np.random.default_rng(0)
+        self.landmarks = LandmarkSet(planner.edges.size)
+        for index in range(planner.edges.size):
+            self.landmarks.add(index, 0)
+            # Ten million visits to all but one landmark leave one choice of a frontier.
+            self.landmarks._visits[index] = 0 if frontier in (None, index) else 10**7
+
+    def begin(self, goal_links: list[int] | None = None) -> Script:
+        self.navigator.begin(None if goal_links is None else np.array(goal_links))
+        return self
+
+    def see(self, localized: int | None, nearest: int | None = 0) -> int | None:
+        at = localized if localized is not None else nearest
+        return self.navigator.step(Sighting(localized, at, 0), self.planner, self.landmarks, self.rng)
+
+    @property
+    def route(self) -> tuple[int, ...]:
+        assert self.navigator.trip is not None
+        return self.navigator.trip.route
+
+
+# ---- trips to a frontier
+
+
+def test_a_trip_advances_landmark_by_landmark_and_ends_at_the_frontier() -> None:
+    script = Script(frontier=3).begin()
+    assert script.see(0) == 1
+    assert script.route == (0, 1, 2, 3)
+    assert script.see(None) == 1  # on the way
+    assert script.see(0) == 1  # still, or again, at the start
+    assert script.see(1) == 2
+    assert script.see(2) == 3
+    assert script.navigator.finished == []
+    assert script.see(3) is None
+    assert script.navigator.trip is None
+    assert (script.navigator.finished, script.navigator.failures) == ([True], [])
+
+
+def test_a_landmark_further_ahead_skips_those_between() -> None:
+    script = Script(frontier=3).begin()
+    assert script.see(0) == 1
+    assert script.see(2) == 3
+    assert script.navigator.failures == []
+    script = Script(frontier=3).begin()
+    script.see(0)
+    assert script.see(3) is None
+    assert script.navigator.finished == [True]
+
+
+def test_a_landmark_already_passed_changes_nothing() -> None:
+    script = Script(frontier=3).begin()
+    script.see(0)
+    assert script.see(2) == 3
+    assert script.see(1) == 3
+    assert script.route == (0, 1, 2, 3)
+    assert script.navigator.failures == []
+
+
+def test_off_the_route_it_plans_anew_and_books_the_failed_leg() -> None:
+    script = Script(frontier=3).begin()
+    script.see(0)
+    assert script.see(1) == 2
+    assert script.see(4) == 3  # not on (0, 1, 2, 3): from 4 it is one edge
+    assert script.route == (4, 3)
+    assert script.navigator.failures == [(1, 2)]
+
+
+def test_off_the_route_it_may_be_told_to_go_on() -> None:
+    script = Script(frontier=3, replan_off_route=False).begin()
+    script.see(0)
+    script.see(1)
+    assert script.see(4) == 2
+    assert script.navigator.failures == []
+
+
+def test_late_it_plans_anew_from_the_most_similar_landmark() -> None:
+    script = Script(frontier=3, replan_after=3, frontier_steps=100, steps_per_landmark=100).begin()
+    assert script.see(0) == 1
+    assert [script.see(None) for _ in range(2)] == [1, 1]  # three steps towards 1 in all
+    assert script.see(None, nearest=4) == 3
+    assert script.route == (4, 3)
+    assert script.navigator.failures == [(0, 1)]
+    assert [script.see(None) for _ in range(2)] == [3, 3]  # the count of steps starts again
+    assert script.see(None, nearest=1) == 2
+    assert script.navigator.failures == [(0, 1), (4, 3)]
+
+
+def test_advancing_gives_the_next_leg_its_own_time() -> None:
+    script = Script(frontier=3, replan_after=3, frontier_steps=100, steps_per_landmark=100).begin()
+    script.see(0)
+    script.see(None)
+    script.see(1)  # two steps towards 1, then three towards 2
+    assert [script.see(None) for _ in range(2)] == [2, 2]
+    assert script.navigator.failures == []
+    script.see(None)
+    assert script.navigator.failures == [(1, 2)]
+
+
+def test_late_without_any_landmark_in_sight_the_leg_goes_on() -> None:
+    script = Script(frontier=3, replan_after=2, frontier_steps=100, steps_per_landmark=100).begin()
+    script.see(0)
+    script.see(None)
+    assert script.see(None, nearest=None) == 1
+    assert script.route == (0, 1, 2, 3)
+
+
+def test_with_replan_after_zero_it_is_never_late() -> None:
+    script = Script(frontier=3, replan_after=0, frontier_steps=50, steps_per_landmark=50).begin()
+    script.see(0)
+    assert [script.see(None, nearest=4) for _ in range(49)] == [1] * 49
+    assert script.navigator.failures == []
+
+
+@pytest.mark.parametrize(("frontier_steps", "per_landmark", "limit"), [(10, 8, 10), (100, 3, 12)])
+def test_a_trip_ends_after_n_front_steps_or_n_land_per_landmark(
+    frontier_steps: int, per_landmark: int, limit: int
+) -> None:
+    script = Script(frontier=3, frontier_steps=frontier_steps, steps_per_landmark=per_landmark, replan_after=0).begin()
+    targets = [script.see(0) for _ in range(limit)]  # the route (0, 1, 2, 3) has four landmarks
+    assert targets == [1] * limit
+    assert script.see(0) is None
+    assert script.navigator.finished == [False]
+
+
+def test_replanning_does_not_lengthen_a_trip() -> None:
+    script = Script(frontier=3, frontier_steps=7, replan_after=2).begin()
+    targets = [script.see(None, nearest=0) for _ in range(8)]
+    assert targets == [1] * 7 + [None]
+
+
+def test_reaching_the_frontier_with_the_last_step_counts_as_reached() -> None:
+    script = Script(frontier=3, frontier_steps=3, replan_after=0).begin()
+    for localized in (0, 1, 2):
+        script.see(localized)
+    assert script.see(3) is None
+    assert script.navigator.finished == [True]
+
+
+def test_after_a_trip_n_explore_random_steps_then_another_trip() -> None:
+    script = Script(frontier=1, explore_steps=5).begin()
+    assert script.see(0) == 1
+    assert [script.see(1) for _ in range(5)] == [None] * 5
+    assert script.see(1) is not None
+    assert script.navigator.finished == [True]
+
+
+def test_one_trip_an_episode_if_told_to() -> None:
+    script = Script(frontier=1, explore_steps=5, one_trip=True).begin()
+    assert script.see(0) == 1
+    assert [script.see(1) for _ in range(50)] == [None] * 50
+    script.begin()
+    assert script.see(0) == 1
+
+
+def test_an_episode_begins_with_a_trip_and_forgets_the_last_ones() -> None:
+    script = Script(frontier=1, explore_steps=5).begin()
+    script.see(0)
+    script.see(1)  # exploring now
+    script.begin()
+    assert script.see(0) == 1
+    script.begin()
+    assert script.navigator.trip is None
+
+
+def test_without_landmarks_it_explores() -> None:
+    script = Script(Planner(draw(0, {}))).begin()
+    assert [script.see(None, nearest=None) for _ in range(3)] == [None] * 3
+
+
+def test_a_trip_whose_frontier_cannot_be_reached_any_more_is_given_up() -> None:
+    script = Script(frontier=3, explore_steps=5).begin()
+    script.see(0)
+    assert script.see(5) is None  # lost, and nothing leads away from 5
+    assert script.navigator.finished == [False]
+    assert script.navigator.failures == [(0, 1)]
+
+
+def test_frontiers_are_chosen_among_companions_only() -> None:
+    script = Script(frontier=5).begin()
+    assert script.see(0) in (0, 1)  # 5 was never visited, but there is no way back from it, nor to it
+    assert script.route[-1] != 5
+
+
+# ---- to a goal
+
+
+def test_to_a_goal_it_follows_the_route_and_then_the_goal_itself_for_ever() -> None:
+    script = Script(frontier_steps=1, steps_per_landmark=1, replan_after=0).begin(goal_links=[2])
+    assert script.see(0) == 1
+    assert script.route == (0, 1, 2, GOAL)
+    assert script.see(1) == 2
+    assert script.see(2) == GOAL
+    assert [script.see(None) for _ in range(500)] == [GOAL] * 500
+    assert script.navigator.finished == []
+    assert script.navigator.route_found
+
+
+def test_at_the_goals_landmark_it_heads_for_the_goal_at_once() -> None:
+    script = Script().begin(goal_links=[2])
+    assert script.see(2) == GOAL
+
+
+def test_of_several_links_the_nearest_to_the_agent_is_taken() -> None:
+    script = Script().begin(goal_links=[3, 1])
+    assert script.see(0) == 1
+    assert script.route == (0, 1, GOAL)
+    script.begin(goal_links=[5, 3])  # the best link cannot be reached, the second can
+    script.see(2)
+    assert script.route == (2, 3, GOAL)
+
+
+def test_lost_on_the_way_to_a_goal_it_plans_anew_to_the_goal() -> None:
+    script = Script(replan_after=2).begin(goal_links=[3])
+    script.see(0)
+    assert script.see(1) == 2
+    assert script.see(4) == 3
+    assert script.route == (4, 3, GOAL)
+    assert script.navigator.failures == [(1, 2)]
+    assert script.see(3) == GOAL
+    script.see(None, nearest=3)
+    assert script.see(None, nearest=3) == GOAL  # late towards the goal: planned anew, and no edge is to blame
+    assert script.navigator.failures == [(1, 2)]
+
+
+def test_without_a_route_it_goes_straight_to_the_goal_and_says_so() -> None:
+    script = Script().begin(goal_links=[5])
+    assert script.see(0) == GOAL
+    assert script.route == (GOAL,)
+    assert not script.navigator.route_found
+    assert [script.see(None) for _ in range(100)] == [GOAL] * 100
+    assert script.navigator.finished == []
+    assert script.navigator.failures == []
+    script.begin(goal_links=[2])
+    assert script.navigator.route_found
+
+
+def test_a_goal_without_any_landmark_is_walked_to_directly() -> None:
+    script = Script(Planner(draw(0, {}))).begin(goal_links=[])
+    assert script.see(None, nearest=None) == GOAL
+    assert not script.navigator.route_found
+
+
+# ---- state
+
+
+@pytest.mark.parametrize("seen_before", [[], [0], [0, None, 1], [0, 1, 2, 3], [0, 1, 2, 3, None, None]])
+def test_a_loaded_navigator_goes_on_alike(seen_before: list[int | None]) -> None:
+    settings: dict[str, object] = {"frontier": 3, "explore_steps": 6, "replan_after": 4, "frontier_steps": 9}
+    script = Script(**settings).begin()  # type: ignore[arg-type]
+    for localized in seen_before:
+        script.see(localized)
+    other = Script(**settings)  # type: ignore[arg-type]
+    other.navigator.load_state(script.navigator.state())
+    other.rng.bit_generator.state = script.rng.bit_generator.state
+    seen = [None, None, 4, None, None, None, 1, None, None, None, 2, 3, None, None, None, None, None, None, 1, 2]
+    assert [script.see(x) for x in seen] == [other.see(x) for x in seen]
+    assert script.navigator.state() == other.navigator.state()
+
+
+# ---- draws
+
+
+def frequencies(among: list[int], visits: list[int], rule: str, draws: int = 20_000) -> Array:
+    rng = np.random.default_rng(0)
+    drawn = Counter(draw_frontier(np.array(among), np.array(visits), rule, rng) for _ in range(draws))
+    assert set(drawn) <= set(among)
+    return np.array([drawn[index] for index in among]) / draws
+
+
+def test_frontiers_are_drawn_in_inverse_proportion_to_visits() -> None:
+    # 1 / max(1, visits) is 1, 1, 1/4, 1/2 for 0, 1, 4 and 2 visits; landmark 2 is not among them.
+    expected = np.array([1, 1, 1 / 4, 1 / 2]) / 2.75
+    observed = frequencies([0, 1, 3, 4], [0, 1, 9, 4, 2], "inverse-visits")
+    np.testing.assert_allclose(observed, expected, atol=0.012)  # 3.5 standard deviations
+    np.testing.assert_allclose(frequencies([0, 1, 3, 4], [0, 1, 9, 4, 2], "uniform"), 0.25, atol=0.012)
+
+
+def test_among_several_routes_rank_r_has_weight_exp_minus_r() -> None:
+    planner = Planner(draw(4, {(0, 1): 1.0, (1, 3): 1.0, (0, 2): 2.0, (2, 3): 2.0, (0, 3): 9.0}))
+    rng = np.random.default_rng(0)
+    drawn = Counter(draw_route(planner, 0, 3, 5, rng) for _ in range(4_000))
+    weights = np.exp([-1.0, -2.0, -3.0])
+    observed = np.array([drawn[0, 1, 3], drawn[0, 2, 3], drawn[0, 3]]) / 4_000
+    np.testing.assert_allclose(observed, weights / weights.sum(), atol=0.025)
+    assert {draw_route(planner, 0, 3, 1, rng) for _ in range(20)} == {(0, 1, 3)}
+
+
+@pytest.mark.parametrize("field", ["frontier_steps", "steps_per_landmark", "explore_steps", "route_choices"])
+def test_wrong_settings_are_named(field: str) -> None:
+    with pytest.raises(UsageError, match=f"navigator.{field.replace('_', '-')} must be at least 1, got 0"):
+        NavigatorConfig(**{field: 0})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="navigator.replan-after must not be negative, got -1"):
+        NavigatorConfig(replan_after=-1)

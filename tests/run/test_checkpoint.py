@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfl.core.errors import CheckpointError, SflError
+from sfl.data.types import AgentState, EnvSpec
+from sfl.run import checkpoint
+from sfl.run.checkpoint import Checkpoint, check_keys, load, save
+
+SPEC = EnvSpec((9, 9, 3), "uint8", 4)
+
+
+def made(env_steps: int = 100) -> Checkpoint:
+    rng = np.random.default_rng(env_steps)
+    return Checkpoint(
+        AgentState(
+            networks={"weight": rng.normal(size=(4, 3)).astype(np.float32), "steps": np.array(7)},
+            optimisers={"weight.exp_avg": rng.normal(size=(3, 4)).astype(np.float32).T},
+            replay={"observations": rng.integers(0, 255, (50, 9), dtype=np.uint8)},
+            graph={"origin": np.array([1, 0]), "psi": rng.normal(size=(2, 4))},
+            generators={"act": {"state": 2**100}},
+            counters={"env_steps": np.int64(env_steps), "mean": 0.1},
+        ),
+        "sfl/FourRoom-v0",
+        SPEC,
+        env_steps,
+        run={"seconds": 0.1 + 0.2},
+        poses=np.arange(6, dtype=np.float32).reshape(2, 3),
+        landmark_poses=np.array([[3, 4, 5], [0, 1, 2]], np.float32),
+    )
+
+
+def read(folder: Path) -> Checkpoint:
+    return load(folder, "sfl/FourRoom-v0", SPEC)
+
+
+def saved(tmp_path: Path) -> Path:
+    save(tmp_path / "last", made(200))
+    save(tmp_path / "000000100", made(100), "small")
+    return tmp_path / "last"
+
+
+def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:
+    save(tmp_path / "last", made())
+    back, given = read(tmp_path / "last"), made()
+    for part in ("networks", "optimisers", "replay", "graph"):
+        expected = getattr(given.agent, part)
+        found = getattr(back.agent, part)
+        assert set(found) == set(expected)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+    assert back.agent.generators == given.agent.generators
+    assert back.agent.counters == {"env_steps": 100, "mean": 0.1}
+    assert back.run == {"seconds": 0.1 + 0.2}
+    np.testing.assert_array_equal(back.poses, given.poses)
+    np.testing.assert_array_equal(back.landmark_poses, given.landmark_poses)
+    assert back.env_steps == 100
+
+
+def test_history_is_small_and_in_half_precision(tmp_path: Path) -> None:
+    save(tmp_path / "000000100", made(), "small")
+    back = read(tmp_path / "000000100")
+    assert back.agent.networks["weight"].dtype == np.float16
+    assert back.agent.networks["steps"] == 7
+    assert back.agent.replay == back.agent.optimisers == back.agent.generators == back.run == {}
+    np.testing.assert_array_equal(back.landmark_poses, made().landmark_poses)
+    assert {path.name for path in (tmp_path / "000000100").iterdir()} == {
+        "format.json",
+        "generators.json",
+        "graph.npz",
+        "landmark_poses.npy",
+        "networks.safetensors",
+    }
+
+
+def test_a_new_checkpoint_takes_the_place_of_the_old_and_leaves_no_litter(tmp_path: Path) -> None:
+    save(tmp_path / "last", made(1))
+    save(tmp_path / "last", made(2))
+    assert read(tmp_path / "last").env_steps == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
+
+
+@pytest.mark.parametrize("name", ["networks.safetensors", "replay.safetensors", "graph.npz", "generators.json"])
+def test_truncated_files_are_noticed_and_the_last_good_checkpoint_is_named(tmp_path: Path, name: str) -> None:
+    folder = saved(tmp_path)
+    file = folder / name
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match=rf"is damaged: {name} has \d+ bytes .* good checkpoint is .*000000100"):
+        read(folder)
+
+
+def test_changed_bytes_are_noticed(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    body = bytearray((folder / "networks.safetensors").read_bytes())
+    body[-1] ^= 1
+    (folder / "networks.safetensors").write_bytes(bytes(body))
+    with pytest.raises(CheckpointError, match=r"networks.safetensors does not have the contents it was saved with"):
+        read(folder)
+
+
+def test_missing_files_formats_and_headers_are_errors(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    header = json.loads((folder / "format.json").read_text())
+    (folder / "format.json").write_text(json.dumps({**header, "format": 99}))
+    with pytest.raises(CheckpointError, match="has format 99, this version of sfl reads format 1"):
+        read(folder)
+    (folder / "format.json").write_text(json.dumps({k: v for k, v in header.items() if k not in ("env", "env_steps")}))
+    with pytest.raises(CheckpointError, match=r"lacks the keys \['env', 'env_steps'\]"):
+        read(folder)
+    (folder / "format.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"has no readable format\.json"):
+        read(folder)
+    (folder / "format.json").write_text(json.dumps(header))
+    (folder / "graph.npz").unlink()
+    with pytest.raises(CheckpointError, match=r"lacks the file graph\.npz"):
+        read(folder)
+
+
+def test_a_broken_neighbour_is_not_called_good(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    (tmp_path / "000000100" / "networks.safetensors").write_bytes(b"")
+    (folder / "graph.npz").unlink()
+    with pytest.raises(CheckpointError, match="There is no other checkpoint"):
+        read(folder)
+
+
+def test_another_environment_is_an_error_that_shows_both(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"made in another environment: .*FourRoom.*\(9, 9, 3\).*here: .*N2"):
+        load(saved(tmp_path), "sfl/MultiRoom-N2-v0", EnvSpec((25, 25, 3), "uint8", 4))
+    with pytest.raises(CheckpointError, match=r"4 actions; here: .* 7 actions"):
+        load(saved(tmp_path), "sfl/FourRoom-v0", EnvSpec((9, 9, 3), "uint8", 7))
+
+
+def test_keys_must_fit_exactly(tmp_path: Path) -> None:
+    full = {"a": np.zeros(2), "b": np.zeros(3)}
+    check_keys(tmp_path, full, full)
+    with pytest.raises(CheckpointError, match=r"missing \['b'\], unknown \['c'\]"):
+        check_keys(tmp_path, {"a": np.zeros(2), "c": np.zeros(3)}, full)
+    with pytest.raises(CheckpointError, match=r"other shapes of \['b'\]"):
+        check_keys(tmp_path, {"a": np.zeros(2), "b": np.zeros(4)}, full)
+
+
+@pytest.mark.parametrize("where", ["save_file", "_write_json", "_fsync"])
+def test_full_disk_is_one_line_and_leaves_the_old_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    folder = saved(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint, where, full)
+    with pytest.raises(SflError, match=r"The disk is full: .*last was not saved"):
+        save(folder, made(300))
+    monkeypatch.undo()
+    assert read(folder).env_steps == 200
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000100", "last"]
+
+
+def test_full_disk_as_safetensors_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise checkpoint.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(SflError, match="The disk is full"):
+        save(tmp_path / "last", made())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_write_errors_are_not_called_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "denied")
+
+    monkeypatch.setattr(checkpoint, "_write_json", denied)
+    with pytest.raises(PermissionError):
+        save(tmp_path / "last", made())
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_ctrl_c_at_any_moment_of_a_save_leaves_a_whole_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    folder = saved(tmp_path)
+    calls = 0
+
+    def interrupted(real):  # type: ignore[no-untyped-def]
+        def wrapper(*arguments):  # type: ignore[no-untyped-def]
+            nonlocal calls
+            calls += 1
+            if calls == step + 1:
+                raise KeyboardInterrupt
+            return real(*arguments)
+
+        return wrapper
+
+    for name in ("save_file", "_write_json", "_fingerprint"):
+        monkeypatch.setattr(checkpoint, name, interrupted(getattr(checkpoint, name)))
+    with pytest.raises(KeyboardInterrupt):
+        save(folder, made(300))
+    monkeypatch.undo()
+    assert read(folder).env_steps == 200
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000100", "last"]
+
+
+@pytest.mark.parametrize(("rename", "expected"), [(1, 200), (2, 200)])
+def test_ctrl_c_between_the_renames_leaves_a_whole_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rename: int, expected: int
+) -> None:
+    folder, real, calls = saved(tmp_path), os.rename, 0
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == rename:
+            raise KeyboardInterrupt
+        real(source, target)
+
+    monkeypatch.setattr(checkpoint.os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(folder, made(300))
+    monkeypatch.undo()
+    assert read(folder).env_steps == expected
+
+
+def test_a_crash_between_the_renames_is_survived_by_reading_the_old_one(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    shutil.move(folder, tmp_path / "last.old")
+    assert read(folder).env_steps == 200
+    save(folder, made(300))
+    assert read(folder).env_steps == 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000100", "last"]

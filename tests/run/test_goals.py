@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import imageio.v3
+import numpy as np
+import pytest
+
+from sfl.core.errors import UsageError
+from sfl.envs import GymConfig, MiniGridConfig, make_env
+from sfl.run.goals import parse_pose, read_goal
+
+
+def rendered(env_id: str, start: tuple[float, float, float]) -> Any:
+    env = gymnasium.make(env_id, render_mode="rgb_array")
+    env.reset(seed=0, options={"start": start})
+    return np.asarray(env.render())
+
+
+@pytest.mark.parametrize("env_id", ["sfl/FourRoom-v0", "sfl/MultiRoom-N4-v0"])
+def test_a_picture_of_the_map_gives_the_pose_it_shows(tmp_path: Path, env_id: str) -> None:
+    env = make_env(MiniGridConfig(env_id))
+    cells = env.get_wrapper_attr("free_cells")()
+    for number, (x, y) in enumerate([cells[0], cells[len(cells) // 2], cells[-1]]):
+        pose = (float(x), float(y), 90.0 * (number + 1))
+        imageio.v3.imwrite(tmp_path / "goal.png", rendered(env_id, pose))
+        assert read_goal(str(tmp_path / "goal.png"), env) == pose
+
+
+def test_poses_as_text() -> None:
+    assert parse_pose("3,4", "--goal") == (3.0, 4.0, 0.0)
+    assert parse_pose("3,4,270", "--goal") == (3.0, 4.0, 270.0)
+    for text in ("3", "3,4,5,6", "a,b"):
+        with pytest.raises(UsageError, match=f"--goal must be x,y or x,y,degrees, got '{text}'"):
+            parse_pose(text, "--goal")
+
+
+def test_saved_observations_are_read(tmp_path: Path) -> None:
+    env = make_env(MiniGridConfig())
+    observation, _ = env.reset()
+    np.save(tmp_path / "goal.npy", observation["desired_goal"])
+    np.testing.assert_array_equal(read_goal(str(tmp_path / "goal.npy"), env), observation["desired_goal"])
+
+
+def bad_files(folder: Path) -> dict[str, str]:
+    (folder / "text.npy").write_text("no array")
+    (folder / "text.png").write_text("no picture")
+    picture = rendered("sfl/FourRoom-v0", (1, 1, 0))
+    imageio.v3.imwrite(folder / "cut.png", picture[:-7])
+    imageio.v3.imwrite(folder / "empty.png", make_env(MiniGridConfig()).get_wrapper_attr("map_image")(32))
+    imageio.v3.imwrite(folder / "other.png", np.ascontiguousarray(picture.swapaxes(0, 1)[::-1]))
+    return {
+        "text.npy": "is not a saved NumPy array",
+        "text.png": "cannot be read as a picture",
+        "cut.png": "a picture of this 9x9 map has as many whole tiles",
+        "empty.png": "must show one agent on the map, it shows 0",
+        "other.png": "shows another map",
+        "absent.png": "does not exist",
+        "absent.npy": "does not exist",
+    }
+
+
+def test_files_that_show_no_goal_are_one_clear_line(tmp_path: Path) -> None:
+    env = make_env(MiniGridConfig())
+    for name, line in bad_files(tmp_path).items():
+        with pytest.raises(UsageError, match=line) as caught:
+            read_goal(str(tmp_path / name), env)
+        assert "\n" not in str(caught.value)
+
+
+def test_pictures_are_for_maps_only(tmp_path: Path) -> None:
+    imageio.v3.imwrite(tmp_path / "goal.png", np.zeros((16, 16, 3), np.uint8))
+    with pytest.raises(UsageError, match=r"has shape \(16, 16, 3\), the observations have \(16,\)"):
+        read_goal(str(tmp_path / "goal.png"), make_env(GymConfig("FrozenLake-v1")))

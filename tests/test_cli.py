@@ -1,0 +1,244 @@
+"""The real commands: in their own process where that matters, else through `main`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfl.cli import main
+from sfl.run.evaluate import EPISODE_COLUMNS
+
+ROOT = Path(__file__).parents[1]
+TINY = ["train", "sfl-fourroom", "--tiny", "--device", "cpu"]
+
+
+def sfl(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sfl", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run, made by the real command."""
+    place = tmp_path_factory.mktemp("cli")
+    done = sfl(*TINY, "--seed", "3", "--train.log-every", "100", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "success %" in done.stdout
+    assert "evaluated at" in done.stderr
+    return place / "runs" / "sfl-fourroom" / "seed-0003"
+
+
+def test_train_makes_the_run_folder(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "checkpoints"} <= names
+    config = json.loads((run / "config.json").read_text())
+    assert config["seed"] == 3
+    assert config["experiment"]["train"]["log_every"] == 100
+    with (run / "episodes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == EPISODE_COLUMNS
+    assert {(row["experiment"], row["agent"], row["seed"]) for row in rows} == {("sfl-fourroom", "sfl", "3")}
+    assert {row["level"] for row in rows} == {"paper", "any"}
+
+
+def test_same_seed_same_episodes(run: Path, tmp_path: Path) -> None:
+    assert main([*TINY, "--seed", "3", "--runs-dir", str(tmp_path)]) == 0
+    again = tmp_path / "sfl-fourroom" / "seed-0003" / "episodes.csv"
+    assert again.read_bytes() == (run / "episodes.csv").read_bytes()
+
+
+def test_eval_and_report_print_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(run), "--episodes", "2", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["level"], row["pair"]) for row in rows] == [("paper", 0), ("paper", 1), ("any", 0), ("any", 1)]
+    assert main(["report", str(run), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(row["experiment"], row["level"], row["seeds"]) for row in report] == [
+        ("sfl-fourroom", "paper", 1),
+        ("sfl-fourroom", "any", 1),
+    ]
+
+
+def test_eval_takes_goals_as_poses_and_observations(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sfl.envs import MiniGridConfig, make_env
+
+    observation, _ = make_env(MiniGridConfig()).reset(options={"goal": (2, 1, 0)})
+    np.save(tmp_path / "goal.npy", observation["desired_goal"])
+    for goal in ("2,1", str(tmp_path / "goal.npy")):
+        assert main(["eval", str(run), "--goal", goal, "--start", "2,2,270", "--episodes", "4", "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert len(rows) == 4
+        assert {row["level"] for row in rows} == {"any"}
+
+
+def test_export_is_slim_and_still_evaluates(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slim = tmp_path / "slim"
+    assert main(["export", str(run), "--out", str(slim)]) == 0
+    assert capsys.readouterr().out.strip() == str(slim)
+    assert not list(slim.rglob("replay.safetensors")) + list(slim.rglob("optimisers.safetensors"))
+    results = []
+    for folder in (run, slim):
+        assert main(["eval", str(folder), "--episodes", "3", "--json"]) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0] == results[1]
+    assert main(["export", str(run), "--out", str(slim)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["resume", str(slim)]) == 2
+    assert "slim copy" in capsys.readouterr().err
+
+
+def test_ctrl_c_saves_says_how_to_resume_and_resume_finishes(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "sfl",
+        *TINY,
+        "--train.steps",
+        "1000000",
+        "--train.log-every",
+        "1",
+        "--train.env-count",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    path = tmp_path / "runs" / "sfl-fourroom" / "seed-0000"
+    rows = path / "train.csv"
+    while process.poll() is None and not (rows.exists() and rows.read_text().count("\n") > 20):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate()
+    assert process.returncode == 130
+    assert "and saved; continue with `sfl resume runs/sfl-fourroom/seed-0000`" in complaint
+    assert "Traceback" not in complaint
+
+    done = json.loads((path / "checkpoints" / "last" / "format.json").read_text())["env_steps"]
+    config = path / "config.json"
+    config.write_text(config.read_text().replace('"steps": 1000000', f'"steps": {done + 10}'))
+    assert main(["resume", str(path), "--device", "cpu"]) == 0
+    with rows.open() as file:
+        assert [int(row["env_steps"]) for row in csv.DictReader(file)] == list(range(1, done + 11))
+
+
+WRONG_USE = {
+    "sfl-fourrom": "No experiment 'sfl-fourrom'. Did you mean 'sfl-fourroom'?",
+    "sfl-fourroom --agent.landmarks.add-treshold 0.5": "Did you mean '--agent.landmarks.add-threshold'?",
+    "sfl-fourroom --agent.landmarks.add-threshold 7": "got 7",
+    "sfl-fourroom --train.steps many": "Error parsing --train.steps",
+    "sfl-fourroom --train.steps -1": "train.steps must be 0 or more, got -1",
+    "sfl-fourroom --env.spawn nowhere": "nowhere",
+    "sfl-fourroom --seed -1": "--seed must be 0 or more, got -1",
+    "sfl-fourroom --device tpu": "--device must be auto, cpu or cuda, got 'tpu'",
+    "sfl-fourroom --threads 0": "--threads must be 1 or more, got 0",
+    "sfl-fourroom extra": "Did not expect 'extra' here",
+    "sfl-gym --env.id MountainCarContinuous-v0": "MountainCarContinuous-v0 has continuous actions",
+    "sfl-gym --env.id CartPol-v1": "Did you mean 'CartPole-v1'?",
+    "--seed 3": "Name the experiment first",
+    "": "Name the experiment first",
+}
+
+
+@pytest.mark.parametrize("words", WRONG_USE)
+def test_wrong_use_of_train_is_one_line_and_writes_nothing(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *words.split()]) == 2
+    out, complaint = capsys.readouterr()
+    assert out == ""
+    assert complaint.startswith("sfl: ")
+    assert complaint.count("\n") == 1
+    assert WRONG_USE[words] in complaint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_wrong_use_is_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs_dir = str(run.parents[1])
+    for words, line in {
+        ("trian",): "No command 'trian'. Did you mean 'train'?",
+        ("report", "--jsn"): "No option '--jsn'. Did you mean '--json'?",
+        ("report",): "Name a run",
+        ("plot",): "Name a run",
+        ("resume",): "Missing from sfl resume",
+        ("resume", str(tmp_path)): "is not a run folder",
+        ("eval", str(run), "--goal", "4,1"): "goal (4, 1) is inside a wall of sfl/FourRoom-v0",
+        ("eval", str(run), "--start", "4,1,0"): "start (4, 1) is inside a wall of sfl/FourRoom-v0",
+        ("eval", str(run), "--goal", "no.png"): "no.png does not exist",
+        ("eval", str(run), "--level", "hard"): "No level 'hard'",
+        ("eval", str(run), "--episodes", "0"): "--episodes must be 1 or more, got 0",
+        ("eval", str(run), "--episodes", "few"): "Error parsing --episodes",
+        ("train", "sfl-fourroom", "--seed", "3", "--runs-dir", runs_dir): "exists already; continue it with",
+        ("bench", "nothing"): "nothing",
+    }.items():
+        assert main(list(words)) == 2, words
+        complaint = capsys.readouterr().err
+        assert line in complaint
+        assert complaint.startswith("sfl: ")
+        assert complaint.count("\n") == 1
+
+
+def test_failures_exit_with_1(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(run), "--checkpoint", "000000001"]) == 1
+    assert "does not exist. The last good checkpoint is" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main([*TINY, "--runs-dir", str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "sfl train EXPERIMENT" in capsys.readouterr().out
+    assert main([]) == 2
+    capsys.readouterr()
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("sfl ")
+    assert main(["list"]) == 0
+    assert "sfl-fourroom" in capsys.readouterr().out
+    main(["doctor"])
+    assert "a step in sfl/FourRoom-v0 does what it should" in capsys.readouterr().out
+
+
+def test_help_of_an_experiment_shows_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "sfl-fourroom", "--help"])
+    assert not stop.value.code
+    shown = capsys.readouterr().out
+    for option in ("--agent.landmarks.add-threshold", "--env.spawn", "--train.steps", "--eval.episodes", "--tiny"):
+        assert option in shown
+
+
+def test_demo_compares_with_the_random_policy_and_names_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--tiny", "--device", "cpu", "--runs-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "random policy" in shown
+    files = [line.strip() for line in shown.partition("Open these:")[2].splitlines() if line.strip()]
+    assert files
+    assert all(Path(file).is_file() for file in files)
+
+
+def test_scale_multiplies_the_steps(tmp_path: Path) -> None:
+    from sfl import experiments
+
+    steps = experiments.tiny(experiments.get("random-fourroom")).train.steps
+    assert main(["train", "random-fourroom", "--tiny", "--scale", "0.5", "--runs-dir", str(tmp_path)]) == 0
+    config = json.loads((tmp_path / "random-fourroom" / "seed-0000" / "config.json").read_text())
+    assert config["experiment"]["train"]["steps"] == round(steps / 2)
