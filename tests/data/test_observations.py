@@ -76,8 +76,25 @@ def test_any_order_of_holding_and_releasing_keeps_the_table_valid(orders: list[t
         np.testing.assert_array_equal(table.rows(np.array([slots[value] for value in alive]))[:, 0], alive)
 
 
+def test_a_loaded_table_keeps_its_slots_and_hands_out_the_same_ones() -> None:
+    table, other = ObservationTable((2,), "int64"), ObservationTable((2,), "int64")
+    held = [table.hold(number(value % 80)) for value in range(100)]
+    for slot in held[:30]:
+        table.release(slot)
+    held = held[30:]
+    other.load_state(table.state(), np.array(held))
+    other.check_valid()
+    assert len(other) == len(table) == 70  # 20 of the 30 have a second reference left, ten have not
+    for value in (75, 200, 201, 202, 25):
+        assert other.hold(number(value)) == table.hold(number(value))
+    for slot in held:
+        other.release(slot)
+    other.check_valid()
+    assert len(other) == 5
+
+
 def test_a_slot_used_again_shows_its_new_windows() -> None:
-    windows = WindowTable((7, 7, 1))
+    windows = WindowTable((7, 7, 1), "uint8")
     table = ObservationTable((7, 7, 1), "uint8", windows)
     slot = table.hold(np.full((7, 7, 1), 5, dtype=np.uint8))
     table.release(slot)

@@ -21,7 +21,7 @@ def grid(side: int, rng: np.random.Generator) -> Array:
 @pytest.mark.parametrize(("side", "cells"), [(7, 1), (8, 1), (9, 2), (25, 10)])
 def test_windows_and_patches_are_the_slices_of_the_grid(side: int, cells: int) -> None:
     rng = np.random.default_rng(0)
-    table = WindowTable((side, side, 3))
+    table = WindowTable((side, side, 3), "uint8")
     assert (table.columns, table.rows) == (cells, cells)  # of a 9x9 grid: windows from 0 and from 2
     grids = [grid(side, rng) for _ in range(5)]
     for slot, cells_of_slot in enumerate(grids):
@@ -37,7 +37,7 @@ def test_windows_and_patches_are_the_slices_of_the_grid(side: int, cells: int) -
 
 
 def test_equal_windows_have_one_number() -> None:
-    table = WindowTable((9, 9, 1))
+    table = WindowTable((9, 9, 1), "uint8")
     table.set(0, np.zeros((9, 9, 1), dtype=np.uint8))
     assert table.windows_of(np.array([0])).tolist() == [[0, 0, 0, 0]]
     corner = np.zeros((9, 9, 1), dtype=np.uint8)
@@ -48,16 +48,30 @@ def test_equal_windows_have_one_number() -> None:
 
 
 def test_slots_and_windows_beyond_the_first_rooms() -> None:
-    table = WindowTable((7, 7, 1))
+    table = WindowTable((7, 7, 1), "uint8")
     for slot in range(200):
         table.set(slot, np.full((7, 7, 1), slot, dtype=np.uint8))
     patches = table.patches_of(table.windows_of(np.arange(200))[:, 0])
     assert (table.patch_values[patches][:, 0, 0] == np.arange(200)).all()
 
 
+def test_loaded_windows_keep_their_numbers() -> None:
+    rng = np.random.default_rng(1)
+    grids = [grid(9, rng) for _ in range(30)]
+    table, other = WindowTable((9, 9, 3), "uint8"), WindowTable((9, 9, 3), "uint8")
+    for slot, cells in enumerate(grids):
+        table.set(slot, cells)
+    other.load_state(table.state())
+    np.testing.assert_array_equal(other.patch_values, table.patch_values)
+    for slot in reversed(range(30)):  # in another order than they were met
+        other.set(slot, grids[slot])
+    np.testing.assert_array_equal(other.windows_of(np.arange(30)), table.windows_of(np.arange(30)))
+    np.testing.assert_array_equal(other.patch_values, table.patch_values)
+
+
 def test_a_world_without_repetition_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CAPACITY", 3)
-    table = WindowTable((7, 7, 1))
+    table = WindowTable((7, 7, 1), "uint8")
     for value in range(4):
         assert not table.full
         table.set(value, np.full((7, 7, 1), value, dtype=np.uint8))

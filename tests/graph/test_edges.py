@@ -180,7 +180,9 @@ def test_a_count_of_800_costs_more_than_nothing_and_is_still_preferred() -> None
 
 
 def test_log_frequency_is_over_the_edges_that_remain_and_never_zero() -> None:
-    edges = form_edges(counted({(0, 1): 3, (0, 2): 1, (1, 0): 4}), EdgeConfig(inclusive=True, weight="log-frequency"), 3)
+    edges = form_edges(
+        counted({(0, 1): 3, (0, 2): 1, (1, 0): 4}), EdgeConfig(inclusive=True, weight="log-frequency"), 3
+    )
     assert costs(edges) == pytest.approx({(0, 1): -math.log(3 / 4), (0, 2): -math.log(1 / 4), (1, 0): 1e-9})
     assert Planner(edges).route(1, 2) == (1, 0, 2)  # an only edge has probability 1, cost 0: it must not vanish
 

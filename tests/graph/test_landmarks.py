@@ -33,10 +33,11 @@ def test_a_state_is_novel_when_it_is_strictly_below_the_add_threshold_everywhere
 
 def test_landmarks_are_numbered_in_the_order_of_adding() -> None:
     landmarks = LandmarkSet(limit=2)
-    assert landmarks.add(origin=5, step=10) == 0
-    assert not landmarks.is_full
-    assert landmarks.add(origin=7, step=20) == 1
-    assert landmarks.is_full
+    fullness = [landmarks.is_full]
+    for index, (origin, step) in enumerate(((5, 10), (7, 20))):
+        assert landmarks.add(origin, step) == index
+        fullness.append(landmarks.is_full)
+    assert fullness == [False, False, True]
     assert (landmarks.origin.tolist(), landmarks.added_at.tolist()) == ([5, 7], [10, 20])
     with pytest.raises(IndexError, match=r"full \(2\); replace one instead"):
         landmarks.add(origin=9, step=30)

@@ -304,10 +304,10 @@ def test_frontiers_are_drawn_in_inverse_proportion_to_visits() -> None:
 def test_among_several_routes_rank_r_has_weight_exp_minus_r() -> None:
     planner = Planner(draw(4, {(0, 1): 1.0, (1, 3): 1.0, (0, 2): 2.0, (2, 3): 2.0, (0, 3): 9.0}))
     rng = np.random.default_rng(0)
-    drawn = Counter(draw_route(planner, 0, 3, 5, rng) for _ in range(4_000))
+    drawn = Counter(draw_route(planner, 0, 3, 5, rng) for _ in range(800))
     weights = np.exp([-1.0, -2.0, -3.0])
-    observed = np.array([drawn[0, 1, 3], drawn[0, 2, 3], drawn[0, 3]]) / 4_000
-    np.testing.assert_allclose(observed, weights / weights.sum(), atol=0.025)
+    observed = np.array([drawn[0, 1, 3], drawn[0, 2, 3], drawn[0, 3]]) / 800
+    np.testing.assert_allclose(observed, weights / weights.sum(), atol=0.06)  # 3.5 standard deviations
     assert {draw_route(planner, 0, 3, 1, rng) for _ in range(20)} == {(0, 1, 3)}
 
 
@@ -315,5 +315,5 @@ def test_among_several_routes_rank_r_has_weight_exp_minus_r() -> None:
 def test_wrong_settings_are_named(field: str) -> None:
     with pytest.raises(UsageError, match=f"navigator.{field.replace('_', '-')} must be at least 1, got 0"):
         NavigatorConfig(**{field: 0})  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="navigator.replan-after must not be negative, got -1"):
+    with pytest.raises(UsageError, match=r"navigator\.replan-after must not be negative, got -1"):
         NavigatorConfig(replan_after=-1)

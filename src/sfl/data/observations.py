@@ -49,6 +49,24 @@ class ObservationTable:
         """The observations in these slots, [N, ...]."""
         return np.asarray(self._rows[slots])
 
+    def state(self) -> dict[str, Array]:
+        """Plain arrays. The numbers of slots and windows are kept: sums over distinct ones follow their order."""
+        free = np.array(self._free, np.int64)
+        windows = {} if self.windows is None else self.windows.state()
+        return {"table_rows": self._rows, "table_free": free, **windows}
+
+    def load_state(self, state: dict[str, Array], held: Array) -> None:
+        """Take up arrays made by `state`; `held` lists the slot of every reference."""
+        self._rows = state["table_rows"].copy()
+        self._free = state["table_free"].tolist()
+        self._references = np.bincount(held, minlength=len(self._rows)).astype(np.int64)
+        used = np.flatnonzero(self._references)
+        self._slots = {self._rows[slot].tobytes(): int(slot) for slot in used}
+        if self.windows is not None:
+            self.windows.load_state(state)
+            for slot in used:
+                self.windows.set(int(slot), self._rows[slot])
+
     def check_valid(self) -> None:
         """Raise when the table contradicts itself."""
         held = np.flatnonzero(self._references)

@@ -118,11 +118,9 @@ class SequenceReplay:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays; observations are written out once each."""
-        used, places = np.unique(self._slots, return_inverse=True)
-        offset = int(used[0] == -1)
         return {
-            "observations": self.table.rows(used[offset:]),
-            "places": places.reshape(self._slots.shape) - offset,
+            **self.table.state(),
+            "slots": self._slots,
             "actions": self._actions,
             "random": self._random,
             "first": self._first,
@@ -136,9 +134,8 @@ class SequenceReplay:
         self._actions[:], self._random[:] = state["actions"], state["random"]
         self._first[:], self._last[:] = state["first"], state["last"]
         self._head[:], self._episode_first[:] = state["head"], state["episode_first"]
-        places, rows = state["places"], state["observations"]
-        for env, place in np.argwhere(places >= 0):
-            self._slots[env, place] = self.table.hold(rows[places[env, place]])
+        self._slots[:] = state["slots"]
+        self.table.load_state(state, self._slots[self._slots >= 0])
 
     def _append(self, env: int, observation: Array, action: int, random: bool) -> None:
         place = self._head[env] % self.length

@@ -21,7 +21,8 @@ CAPACITY = 100_000
 class WindowTable:
     """For each observation slot the numbers of its windows; for each window the numbers of its nine patches."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        self._shape, self._dtype = (WINDOW, WINDOW, shape[2]), dtype
         self.columns = (shape[0] - WINDOW) // STRIDE + 1
         self.rows = (shape[1] - WINDOW) // STRIDE + 1
         self.full = False
@@ -43,6 +44,15 @@ class WindowTable:
             self._of_slot[slot, position] = self._number(window)
         # A world without repetition would grow the table for ever: the caller encodes plainly from here on.
         self.full = len(self._windows) > CAPACITY
+
+    def state(self) -> dict[str, Array]:
+        """Every distinct window in the order of its number."""
+        return {"windows": np.frombuffer(b"".join(self._windows), self._dtype)}
+
+    def load_state(self, state: dict[str, Array]) -> None:
+        """Number the windows as they were."""
+        for window in state["windows"].reshape(-1, *self._shape):
+            self._number(window)
 
     def windows_of(self, slots: Array) -> Array:
         """Window numbers [N, columns * rows]."""

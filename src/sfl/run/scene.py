@@ -15,7 +15,8 @@ from sfl.run.evaluate import eval_tasks
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env
 
-TILE = 16  # pixels of a cell from which its colour is read
+TILE = 48  # pixels of a cell of the floor plan
+WALL = 120  # grey of its walls
 RING = 0.27  # cells between a cell's centre and the landmarks that share it
 Box = tuple[int, int, int, int]
 """left, top, right, bottom in cells, the last two not included."""
@@ -33,15 +34,21 @@ class SimilarityPolicy(Policy, Protocol):
 class Chart:
     """A world from above: the floor plan and everything one can see in it."""
 
-    plan: Array  # [H, W, 3] uint8: one colour per cell
+    plan: Array  # [H * TILE, W * TILE, 3] uint8
+    outside: Array  # [H, W] bool: neither floor nor wall
     poses: Array  # [N, 3]
     observations: Array  # [N, ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in cells."""
+        return self.outside.shape[1], self.outside.shape[0]
 
     @property
     def window(self) -> Box:
         """The part of the plan that holds the floor and the walls around it."""
         (left, top), (right, bottom) = self.poses[:, :2].min(0).astype(int), self.poses[:, :2].max(0).astype(int)
-        height, width = self.plan.shape[:2]
+        width, height = self.size
         return max(0, left - 1), max(0, top - 1), min(width, right + 2), min(height, bottom + 2)
 
 
@@ -59,18 +66,27 @@ def chart(env: Env) -> Chart | None:
     if not (env.has_wrapper_attr("survey") and env.has_wrapper_attr("map_image")):
         return None
     poses, observations = env.get_wrapper_attr("survey")()
-    return Chart(floor_plan(env.get_wrapper_attr("map_image")(TILE), TILE), poses, observations)
+    image = env.get_wrapper_attr("map_image")(TILE)
+    height, width = image.shape[0] // TILE, image.shape[1] // TILE
+    floor = np.zeros((height, width), bool)
+    floor[poses[:, 1].astype(int), poses[:, 0].astype(int)] = True
+    # A wall fills its cell; the cells of no room are black but for their outline.
+    outside = ~floor & ~image.reshape(height, TILE, width, TILE, 3).all((1, 3, 4))
+    return Chart(floor_plan(image, TILE, floor, outside), outside, poses, observations)
 
 
-def floor_plan(image: Array, tile: int) -> Array:
-    """A map for paper, [H, W, 3]: floor white, walls grey, whatever has a colour in a pale shade of it."""
-    height, width = image.shape[0] // tile, image.shape[1] // tile
-    cells = image.reshape(height, tile, width, tile, 3).swapaxes(1, 2).reshape(height, width, -1, 3).astype(int)
-    most = np.ptp(cells, axis=3).argmax(2)
-    colour = np.take_along_axis(cells, most[:, :, None, None], 2)[:, :, 0]
-    centre = cells[:, :, tile * (tile // 2) + tile // 2]
-    plan = np.where(centre.any(2, keepdims=True), centre + 20, 255)
-    return np.where(np.ptp(colour, axis=2)[:, :, None] > 0, 190 + colour * 65 // 255, plan).astype(np.uint8)
+def floor_plan(image: Array, tile: int, floor: Array, outside: Array) -> Array:
+    """A MiniGrid map for paper: walls grey, the `floor` [H, W] white, doors and tiles in pale colours."""
+    low, high = image.min(2, keepdims=True).astype(float), image.max(2, keepdims=True).astype(float)
+    plan = 255 - 0.45 * (high - image) - 0.3 * low
+    for cells, shade in ((outside, 255), (~floor & ~outside, WALL)):
+        plan[magnified(cells, tile)] = shade
+    return np.asarray(plan, np.uint8)
+
+
+def magnified(cells: Array, tile: int) -> Array:
+    """A mask of cells as one of pixels."""
+    return cells.repeat(tile, 0).repeat(tile, 1)
 
 
 def cell_sfs(
@@ -131,7 +147,7 @@ def goal_place(goal: Pose | Observation | None) -> Array | None:
 
 
 def route_places(explanation: Explanation, landmarks: Array, goal: Array | None) -> Array:
-    """Where the waypoints of a route lie [R, 2], given the places of the landmarks [L, 2]; a goal unseen is left out."""
+    """Where the waypoints of a route lie [R, 2], given those of the landmarks [L, 2]; an unknown goal is left out."""
     places = [goal if waypoint == GOAL else landmarks[waypoint] for waypoint in explanation.route]
     return np.array([place for place in places if place is not None], float).reshape(-1, 2)
 

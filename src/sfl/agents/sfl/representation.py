@@ -63,7 +63,7 @@ class LearnedRepresentation:
             self.features = TimeContrastiveLearner(config.features, spec, device)
             self.successor = SuccessorLearner(config.successor, self.dim, spec, device)
         windowed = isinstance(self.features.encoder, GridEncoder)
-        windows = WindowTable(spec.observation_shape) if windowed else None
+        windows = WindowTable(spec.observation_shape, spec.observation_dtype) if windowed else None
         self._table = ObservationTable(spec.observation_shape, spec.observation_dtype, windows)
         self._replay = SequenceReplay(self._table, config.replay_size, spec.env_count)
         self._due = {"features": 0.0, "successor": 0.0}

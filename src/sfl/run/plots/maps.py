@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -109,8 +110,7 @@ def _heatmap(scene: _Scene) -> Figure:
     # The survey has all doors open, and so has the reference: a door would otherwise count as distance.
     reference = chart.observations[int(np.flatnonzero((chart.poses == start).all(1))[0])]
     cells, values = cell_sfs(scene.policy, chart.poses, chart.observations, reference)
-    squares = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in cells]
-    heat = PatchCollection(squares, cmap="viridis", edgecolor="white", linewidth=0.6)
+    heat = _squares(cells, cmap="viridis", edgecolor="white")
     heat.set_array(values)
     heat.set_clim(min(float(values.min()), 0.99), 1.0)
     axes.add_collection(heat)
@@ -159,14 +159,17 @@ def _landmark_visits(scene: _Scene) -> Figure:
 def _route(scene: _Scene) -> Figure:
     """The route that the policy plans from the start to the goal."""
     explanation, start = scene.journey.explanation, scene.journey.start
-    figure, axes, points = _map_axes(scene, "Planned route" if explanation.route_found else "No route found")
+    figure, axes, points = _map_axes(
+        scene, "Planned route" if explanation.route_found else "No route found: straight to the goal"
+    )
     fill = [ORANGE if number in explanation.route else PALE for number in range(len(scene.places))]
     draw_edges(axes, scene.places, scene.counts, points, PALE)
     _dots(axes, scene, fill, points)
     draw_cell(axes, start, RED)
     draw_cell(axes, scene.journey.goal, GREEN)
     stops = route_places(explanation, scene.places, scene.journey.goal)
-    draw_route(axes, stops if start is None else np.concatenate([start[None, :2], stops]), points)
+    stops = stops if start is None else np.concatenate([start[None, :2], stops])
+    draw_route(axes, stops, points, line="-" if explanation.route_found else "--")
     handles = [] if start is None else [cell_sample(RED, "start")]
     _legend(figure, scene, [*handles, dot_sample(ORANGE, "landmark on the route"), dot_sample(PALE, "other landmark")])
     return figure
@@ -179,15 +182,18 @@ def _map_axes(scene: _Scene, title: str) -> tuple[Figure, Axes, float]:
     figure = Figure(((right - left) * inches + 0.4, (bottom - top) * inches + 0.8), layout="constrained")
     axes = figure.add_subplot()
     if scene.chart is not None:
-        height, width = scene.chart.plan.shape[:2]
-        axes.imshow(scene.chart.plan, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="nearest")
-    cells = np.unique((scene.run.poses if scene.chart is None else scene.chart.poses)[:, :2], axis=0)
-    floor = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in cells]
-    axes.add_collection(PatchCollection(floor, facecolor="none", edgecolor="#DDDDDD", linewidth=0.6))
+        width, height = scene.chart.size
+        axes.imshow(scene.chart.plan, extent=(-0.5, width - 0.5, height - 0.5, -0.5))
+    else:  # where the agent has been is all that is known of the world
+        axes.add_collection(_squares(np.unique(scene.run.poses[:, :2], axis=0), facecolor="none", edgecolor="#DDDDDD"))
     axes.set(aspect="equal", xlim=(left - 0.5, right - 0.5), ylim=(bottom - 0.5, top - 0.5))  # y points down
     axes.set_axis_off()
     _set_title(axes, title, scene.run)
     return figure, axes, 72 * inches
+
+
+def _squares(cells: Array, **look: Any) -> PatchCollection:
+    return PatchCollection([Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in cells], linewidth=0.6, **look)
 
 
 def _set_title(axes: Axes, title: str, run: LoadedRun) -> None:

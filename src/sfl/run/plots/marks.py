@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def draw_landmarks(axes: Axes, places: Array, headings: Array, fill: Sequence[An
     axes.add_collection(PatchCollection(dots, facecolor=fill, edgecolor="white", linewidth=0.8, zorder=4))
     for number, ((x, y), face) in enumerate(zip(places, fill, strict=True)):
         size = min(0.24 * points, 11.0)
-        axes.text(x, y, str(number), ha="center", va="center_baseline", fontsize=size, color=_ink(face), zorder=7)
+        axes.text(x, y, str(number), ha="center", va="center_baseline", fontsize=size, color=_ink(face), zorder=4.5)
 
 
 def draw_edges(axes: Axes, places: Array, counts: EdgeCounts, points: float, colour: str | None = None) -> None:
@@ -49,11 +50,11 @@ def draw_edges(axes: Axes, places: Array, counts: EdgeCounts, points: float, col
         axes.add_patch(_arrow(*ends, points, style="-" if both_ways else "-|>", mutation_scale=0.25 * points, **look))
 
 
-def draw_route(axes: Axes, stops: Array, points: float) -> None:
+def draw_route(axes: Axes, stops: Array, points: float, line: str) -> None:
     """Arrows from stop to stop [R, 2]; a stop that lies in the cell of the one before needs none."""
-    for here, there in zip(stops[:-1], stops[1:], strict=True):
+    for here, there in pairwise(stops):
         if np.abs(there - here).max() > 0.5:
-            look = {"mutation_scale": 0.4 * points, "linewidth": 2.6, "color": ORANGE, "zorder": 5}
+            look = {"mutation_scale": 0.4 * points, "linewidth": 2.6, "linestyle": line, "color": ORANGE, "zorder": 5}
             axes.add_patch(_arrow(here, there, points, style="-|>", **look))
 
 

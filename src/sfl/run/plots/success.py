@@ -59,8 +59,10 @@ def success_figure(rows: Sequence[EpisodeRow]) -> Figure:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
         axes.grid(color="#E5E5E5", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=10)
+    drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
+    named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+    title = "mean over seeds, band: standard error"
+    figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, ncols=3, frameon=False)
     return figure
 
 

@@ -1,0 +1,47 @@
+"""Learned SFL solves a small world in seconds."""
+
+from __future__ import annotations
+
+from sfl.agents import make_agent
+from sfl.agents.random_agent import RandomConfig
+from sfl.agents.sfl.config import SFLConfig
+from sfl.data.types import EnvSpec
+from sfl.envs import Task
+from sfl.graph.edges import EdgeConfig
+from sfl.graph.landmarks import LandmarkConfig
+from sfl.graph.navigator import NavigatorConfig
+from sfl.learners.successor import SuccessorConfig
+from sfl.learners.time_contrastive import FeatureConfig
+
+from .worlds import Run, evaluate, make_corridor, one_hot
+
+LENGTH = 16
+
+
+def test_it_learns_to_walk_a_corridor_from_end_to_end() -> None:
+    config = SFLConfig(
+        FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2),
+        SuccessorConfig(
+            hidden=(64,),
+            batch_norm=False,
+            gamma=0.9,
+            learning_rate=2e-3,
+            batch_size=256,
+            target_rate=0.05,
+            start_step=500,
+            updates_per_step=0.2,
+            whiten=True,
+            unit_scale=True,
+        ),
+        LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
+        EdgeConfig(form_every=200),
+        NavigatorConfig(),
+    )
+    spec = EnvSpec((LENGTH,), "float32", 3, 4)
+    agent = make_agent(config, spec, seed=0)
+    Run(agent, [make_corridor(LENGTH, 60) for _ in range(4)]).go(1_000)  # 4,000 environment steps
+    tasks = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in enumerate([15, 12, 9, 6] * 10)]
+    envs = [make_corridor(LENGTH, 45) for _ in range(8)]
+    assert evaluate(agent.policy(seed=0), envs, tasks)[0] >= 0.95
+    chance = make_agent(RandomConfig(), spec, seed=0)
+    assert evaluate(chance.policy(seed=0), envs, tasks)[0] < 0.5

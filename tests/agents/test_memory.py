@@ -1,0 +1,208 @@
+"""Landmarks with their observations, on a circle: the similarity of two states is the cosine of their angle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sfl.agents.sfl.memory import Candidate, LandmarkMemory
+from sfl.data.types import Array
+from sfl.graph.landmarks import LandmarkConfig
+
+COS_30 = 0.866
+
+
+class Circle:
+    """psi of an observation [degrees]: the point at that angle plus `turn`, of length 3, for both actions."""
+
+    dim = 2
+    device = torch.device("cpu")
+
+    def __init__(self, turn: float = 0.0) -> None:
+        self.turn = turn
+
+    def psi(self, observations: Array) -> torch.Tensor:
+        angles = torch.from_numpy(np.deg2rad(observations[:, 0].astype(np.float64) + self.turn)).float()
+        point = 3 * torch.stack([angles.cos(), angles.sin()], dim=1)
+        return point.unsqueeze(1).repeat(1, 2, 1)
+
+
+def at(*degrees: int) -> Array:
+    return np.array(degrees, dtype=np.int64).reshape(-1, 1)
+
+
+def make_memory(**settings: object) -> LandmarkMemory:
+    defaults: dict[str, object] = {"add_threshold": COS_30, "localize_threshold": 0.9, "candidates_per_add": 9}
+    memory = LandmarkMemory(LandmarkConfig(**(defaults | settings)), 2, Circle.device)  # type: ignore[arg-type]
+    memory.localizer.reset(0)
+    return memory
+
+
+def propose(memory: LandmarkMemory, *degrees: int, origin: int = 0) -> None:
+    for offset, angle in enumerate(degrees):
+        memory.propose(Candidate(at(angle)[0], origin + offset, None, 0, True))
+
+
+def angles(memory: LandmarkMemory) -> list[int]:
+    return [int(observation[0]) for observation in memory.observations]
+
+
+def admit(memory: LandmarkMemory, *degrees: int, step: int = 0) -> list[tuple[int, int]]:
+    """Propose, admit, and return (index, angle) of those let in."""
+    propose(memory, *degrees)
+    admitted = [(index, int(one.observation[0])) for index, one in memory.admit(Circle(), step)]
+    assert memory.candidates == {}  # the buffer is emptied whoever got in
+    return admitted
+
+
+def test_without_landmarks_candidates_come_in_order_each_tested_against_those_before() -> None:
+    memory = make_memory()
+    # 20 is within 30 of 0; 40 is not; 60 is within 30 of 40; 90 is not.
+    assert admit(memory, 0, 20, 40, 60, 90) == [(0, 0), (1, 40), (2, 90)]
+    assert angles(memory) == [0, 40, 90]
+
+
+def test_with_landmarks_the_least_similar_candidate_comes_first() -> None:
+    memory = make_memory()
+    admit(memory, 0)
+    assert admit(memory, 35, 90, 40) == [(1, 90), (2, 40)]  # 35 is within 30 of 40 by then
+    memory = make_memory(candidate_order="arrival")
+    admit(memory, 0)
+    assert admit(memory, 35, 90, 40) == [(1, 35), (2, 90)]
+
+
+def test_n_cand_limits_how_many_get_in_at_a_time() -> None:
+    memory = make_memory(candidates_per_add=2)
+    assert admit(memory, 0, 90, 180, 270) == [(0, 0), (1, 90)]
+    assert admit(memory, 180, 270, step=7) == [(2, 180), (3, 270)]
+    assert memory.set.added_at.tolist() == [0, 0, 7, 7]
+
+
+def test_a_full_set_takes_no_more_candidates() -> None:
+    memory = make_memory(limit=2)
+    assert memory.accepts(np.zeros(0))
+    assert admit(memory, 0, 90, 180) == [(0, 0), (1, 90)]
+    assert not memory.accepts(np.array([-1.0, 0.0]))
+    assert admit(memory, 180) == []
+
+
+def test_only_states_below_the_add_threshold_are_accepted() -> None:
+    memory = make_memory()
+    admit(memory, 0)
+    assert memory.accepts(np.array([0.8]))
+    assert not memory.accepts(np.array([COS_30]))
+
+
+def test_the_same_observation_is_kept_once_where_it_was_met_first() -> None:
+    memory = make_memory()
+    propose(memory, 50, origin=3)
+    propose(memory, 50, 10, origin=8)
+    assert [(int(one.observation[0]), one.origin) for one in memory.candidates.values()] == [(50, 3), (10, 9)]
+
+
+def test_candidates_are_judged_by_the_psi_of_now_and_so_are_landmarks() -> None:
+    memory = make_memory()
+    admit(memory, 0)
+    propose(memory, 45)
+    assert memory.admit(Circle(turn=90.0), 0) != []  # all turned alike: still 45 apart
+    torch.testing.assert_close(memory.localizer.rows[0], torch.tensor([0.0, 1.0]), atol=1e-6, rtol=0)
+
+
+def test_psi_of_landmarks_moves_only_at_a_refresh() -> None:
+    memory = make_memory()
+    admit(memory, 0, 90)
+    later = Circle(turn=60.0)
+    # psi of a state at 0 is now at 60: nearer to the old psi of landmark 1 (at 90) than to that of landmark 0.
+    assert memory.see(later, at(0), np.array([0])).nearest == [1]
+    memory.refresh(later)
+    assert memory.see(later, at(0), np.array([0])).nearest == [0]
+
+
+def test_seeing_localizes_above_the_threshold_and_names_the_nearest_in_any_case() -> None:
+    memory = make_memory()
+    admit(memory, 0, 90)
+    memory.localizer.reset(1)
+    sight = memory.see(Circle(), at(80, 45), np.array([0, 1]))
+    assert sight.localized == [1, None]  # cos 10 = 0.98 > 0.9; cos 45 = 0.71
+    assert sight.nearest[0] == 1
+    np.testing.assert_allclose(sight.smoothed, np.cos(np.deg2rad([[80, 10], [45, 45]])), atol=1e-6)
+    torch.testing.assert_close(sight.psi.norm(dim=2), torch.ones(2, 2))
+    assert make_memory().see(Circle(), at(0), np.array([0])).nearest == [None]
+
+
+def test_a_threshold_of_one_asks_for_the_same_observation() -> None:
+    memory = make_memory(localize_threshold=1.0)
+    admit(memory, 0, 90)
+    assert memory.see(Circle(), at(90), np.array([0])).localized == [1]
+    assert memory.see(Circle(), at(450), np.array([0])).localized == [None]  # the same psi, another picture
+    assert memory.see(Circle(), at(450), np.array([0])).nearest == [1]
+
+
+def test_localization_takes_the_median_of_the_last_w() -> None:
+    memory = make_memory(window=3)
+    admit(memory, 0, 90)
+    seen = [memory.see(Circle(), at(angle), np.array([0])).localized[0] for angle in (0, 90, 0, 90, 90)]
+    # The newest alone twice, then medians of (0, 90, 0), (90, 0, 90), (0, 90, 90).
+    assert seen == [0, 1, 0, 1, 1]
+
+
+def test_replacement_takes_the_least_visited_and_forgets_its_observation() -> None:
+    memory = make_memory(limit=2, replace="least-visited", localize_threshold=1.0)
+    admit(memory, 0, 90)
+    memory.set.visit(0)
+    assert admit(memory, 180) == [(1, 180)]
+    assert angles(memory) == [0, 180]
+    assert memory.see(Circle(), at(90), np.array([0])).localized == [None]
+    assert memory.see(Circle(), at(180), np.array([0])).localized == [1]
+    torch.testing.assert_close(memory.localizer.rows[1], torch.tensor([-1.0, 0.0]), atol=1e-6, rtol=0)
+
+
+def test_replacement_of_the_closest_pair() -> None:
+    memory = make_memory(limit=3, replace="closest")
+    admit(memory, 0, 40, 180)  # 0 and 40 are the closest pair
+    assert admit(memory, 300) == [(0, 300)]  # 60 from 0, 100 from 40
+    assert angles(memory) == [300, 40, 180]
+
+
+def test_a_landmark_is_never_proposed_twice_for_psi_that_has_moved() -> None:
+    memory = make_memory(add_threshold=1.0)
+    admit(memory, 0)
+    assert admit(memory, 0) == []
+
+
+def test_a_frozen_memory_stays_and_a_loaded_one_is_equal() -> None:
+    memory = make_memory()
+    admit(memory, 0, 90)
+    memory.set.visit(1)
+    propose(memory, 200, 250)
+    frozen = memory.frozen()
+    frozen.localizer.reset(0)
+    other = make_memory()
+    other.load_state(memory.state())
+    other.load_candidate_state(memory.candidate_state())
+    assert [one.origin for one in other.candidates.values()] == [0, 1]
+    assert other.set.visits.tolist() == [0, 1]
+    memory.admit(Circle(turn=30.0), 5)
+    assert angles(memory) == [0, 90, 200, 250]
+    assert angles(frozen) == angles(other) == [0, 90]
+    assert frozen.see(Circle(), at(80), np.array([0])).localized == [1]
+    empty = make_memory()
+    empty.load_candidate_state(make_memory().candidate_state())
+    assert empty.candidates == {}
+
+
+@pytest.mark.parametrize("previous", [None, 0, 4])
+def test_a_candidate_survives_saving_whole(previous: int | None) -> None:
+    memory = make_memory()
+    memory.propose(Candidate(at(30)[0], 12, previous, 5, False))
+    other = make_memory()
+    other.load_candidate_state(memory.candidate_state())
+    (found,) = other.candidates.values()
+    assert (int(found.observation[0]), found.origin, found.previous, found.steps, found.random) == (
+        30,
+        12,
+        previous,
+        5,
+        False,
+    )

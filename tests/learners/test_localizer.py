@@ -1,0 +1,109 @@
+"""SFS to all landmarks and its median, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sfl.learners.localizer import Localizer, median
+
+CPU = torch.device("cpu")
+
+
+def make_localizer(window: int, landmarks: int, env_count: int) -> Localizer:
+    """Landmarks are the axes of a space, so that a state's coordinates are its similarities."""
+    localizer = Localizer(landmarks, window, CPU)
+    localizer.set_rows(torch.eye(landmarks), same_landmarks=False)
+    for env in range(env_count):
+        localizer.reset(env)
+    return localizer
+
+
+def see(localizer: Localizer, values: list[float], envs: list[int]) -> list[float]:
+    """Smooth one similarity per environment, the same to every landmark; returns it for the first landmark."""
+    similarity = torch.tensor(values).unsqueeze(1).repeat(1, localizer.rows.shape[0])
+    smoothed = localizer.smooth(similarity, np.array(envs))
+    assert (smoothed == smoothed[:, :1]).all()
+    return [round(float(value), 6) for value in smoothed[:, 0]]
+
+
+def test_similarity_is_the_cosine() -> None:
+    rng = np.random.default_rng(0)
+    psi, landmarks = rng.normal(size=(4, 7)), 5 * rng.normal(size=(3, 7))
+    localizer = Localizer(7, 1, CPU)
+    localizer.set_rows(torch.from_numpy(landmarks), same_landmarks=False)
+    states = torch.nn.functional.normalize(torch.from_numpy(psi), dim=1)
+    expected = psi @ landmarks.T / np.outer(np.linalg.norm(psi, axis=1), np.linalg.norm(landmarks, axis=1))
+    np.testing.assert_allclose(localizer.similarity(states).numpy(), expected, rtol=1e-6)
+    assert Localizer(7, 1, CPU).similarity(states.float()).shape == (4, 0)
+
+
+@pytest.mark.parametrize(("count", "middle"), [(1, 4.0), (2, 2.5), (3, 4.0), (4, 3.0), (5, 4.0)])
+def test_the_median_of_an_even_number_is_the_mean_of_two(count: int, middle: float) -> None:
+    values = torch.tensor([[4.0], [1.0], [9.0], [2.0], [7.0]])[:count]
+    assert float(median(values)) == middle == np.median(values.numpy())
+
+
+def test_newest_until_w_were_seen_then_the_median_of_the_last_w() -> None:
+    localizer = make_localizer(window=3, landmarks=2, env_count=1)
+    values = [0.5, 0.1, 0.9, 0.2, 0.8, 0.7]
+    # The third sees {0.5, 0.1, 0.9}, the fourth {0.1, 0.9, 0.2}, then {0.9, 0.2, 0.8} and {0.2, 0.8, 0.7}.
+    assert [see(localizer, [value], [0])[0] for value in values] == [0.5, 0.1, 0.5, 0.2, 0.8, 0.7]
+
+
+def test_each_landmark_has_its_own_median() -> None:
+    localizer = make_localizer(window=3, landmarks=3, env_count=2)
+    rng = np.random.default_rng(0)
+    history = rng.random((10, 2, 3)).astype(np.float32)
+    for time in range(10):
+        smoothed = localizer.smooth(torch.from_numpy(history[time]), np.array([0, 1])).numpy()
+        expected = np.median(history[time - 2 : time + 1], axis=0) if time >= 2 else history[time]
+        np.testing.assert_allclose(smoothed, expected)
+
+
+def test_a_window_of_one_is_the_newest() -> None:
+    localizer = make_localizer(window=1, landmarks=2, env_count=1)
+    assert [see(localizer, [value], [0])[0] for value in (0.5, 0.1, 0.9)] == [0.5, 0.1, 0.9]
+
+
+def test_environment_0_ending_resets_environment_0_only() -> None:
+    localizer = make_localizer(window=3, landmarks=2, env_count=2)
+    for value in (0.1, 0.2, 0.3):
+        see(localizer, [value, value], [0, 1])
+    localizer.reset(0)
+    # Environment 0 starts anew, environment 1 has {0.2, 0.3, 0.9}.
+    assert see(localizer, [0.9, 0.9], [0, 1]) == [0.9, 0.3]
+    assert see(localizer, [0.7, 0.8], [0, 1]) == [0.7, 0.8]  # {0.3, 0.9, 0.8}
+    assert see(localizer, [0.6, 0.1], [0, 1]) == [0.7, 0.8]  # {0.9, 0.7, 0.6} and {0.9, 0.8, 0.1}
+
+
+def test_environments_may_come_in_any_order_and_number() -> None:
+    localizer = make_localizer(window=3, landmarks=1, env_count=3)
+    for value in (0.1, 0.2):
+        see(localizer, [value, 10 * value], [2, 0])
+    assert see(localizer, [0.5, 0.9], [1, 2]) == [0.5, 0.2]
+    assert see(localizer, [1.5], [0]) == [1.5]  # {1, 2, 1.5}
+    localizer.reset(5)
+    assert see(localizer, [0.3], [5]) == [0.3]
+
+
+def test_refreshed_psi_keeps_the_medians_and_other_landmarks_start_them_afresh() -> None:
+    localizer = make_localizer(window=3, landmarks=2, env_count=1)
+    for value in (0.1, 0.2):
+        see(localizer, [value], [0])
+    localizer.set_rows(torch.eye(2).flip(0), same_landmarks=True)
+    assert see(localizer, [0.9], [0]) == [0.2]
+    localizer.set_rows(torch.eye(2)[[0, 1, 1]], same_landmarks=False)
+    assert [see(localizer, [value], [0])[0] for value in (0.4, 0.6, 0.5)] == [0.4, 0.6, 0.5]
+
+
+def test_a_fresh_localizer_has_the_landmarks_but_no_history() -> None:
+    localizer = make_localizer(window=2, landmarks=2, env_count=1)
+    see(localizer, [0.2], [0])
+    other = localizer.fresh()
+    other.reset(0)
+    assert see(other, [0.8], [0]) == [0.8]
+    assert see(localizer, [0.8], [0]) == [0.5]
+    localizer.set_rows(torch.ones(2, 2), same_landmarks=True)
+    torch.testing.assert_close(other.rows, torch.eye(2))

@@ -1,0 +1,229 @@
+"""Successor features: the loss by hand, and psi of a random walk against the inverse of a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sfl.core.errors import UsageError
+from sfl.data.types import EnvSpec
+from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner, Whitening, sf_td_loss, sfs
+
+CPU = torch.device("cpu")
+STATES = 6
+GAMMA = 0.8
+STEPS = 700
+
+
+def batch_of(
+    phi: list[list[list[float]]], weights: list[list[float]], ahead: list[float], times: list[float]
+) -> SuccessorBatch:
+    rows = torch.tensor(phi)
+    bootstrap = torch.zeros(len(phi), rows.shape[2])
+    return SuccessorBatch(rows, torch.tensor(weights), bootstrap, torch.tensor(ahead), torch.tensor(times), [len(phi)])
+
+
+def test_the_one_step_loss_by_hand() -> None:
+    batch = batch_of([[[1.0, 2.0]]], [[1.0]], [0.5], [1.0])
+    psi, ahead = torch.tensor([[1.5, 7.0]]), torch.tensor([[2.0, 4.0]])
+    # Target: (1, 2) + 0.5 * (2, 4) = (2, 4). Errors 0.5 and 3; Huber with delta 1: 0.5 * 0.25 and 1 * (3 - 0.5).
+    loss, metrics = sf_td_loss(psi, batch, ahead, delta=1.0)
+    assert float(loss) == pytest.approx((0.125 + 2.5) / 2)
+    assert metrics == {"train/sf_loss": pytest.approx(1.3125)}
+    # With delta 5 both are squared: 0.125 and 4.5.
+    assert float(sf_td_loss(psi, batch, ahead, delta=5.0)[0]) == pytest.approx((0.125 + 4.5) / 2)
+
+
+def test_the_three_step_loss_by_hand() -> None:
+    # Row 0: 1 + 0.5 * 3 + 0.25 * 4 + 0.125 * 8 = 4.5. Row 1 ends after two steps: 1 + 0.5 * 1 + 0.25 * 8 = 3.5.
+    phi = [[[1.0], [3.0], [4.0]], [[1.0], [1.0], [9.0]]]
+    batch = batch_of(phi, [[1.0, 0.5, 0.25], [1.0, 0.5, 0.0]], [0.125, 0.25], [1.0, 1.0])
+    psi, ahead = torch.tensor([[4.0], [0.0]]), torch.tensor([[8.0], [8.0]])
+    # Errors 0.5 and 3.5: 0.125 and 3.
+    assert float(sf_td_loss(psi, batch, ahead, delta=1.0)[0]) == pytest.approx((0.125 + 3.0) / 2)
+
+
+def test_a_row_drawn_three_times_counts_three_times() -> None:
+    psi, ahead = torch.tensor([[1.0], [0.0]]), torch.zeros(2, 1)
+    merged = batch_of([[[0.0]], [[0.5]]], [[1.0], [1.0]], [0.5, 0.5], [3.0, 1.0])
+    # Errors 1 and 0.5: 0.5 three times, 0.125 once.
+    assert float(sf_td_loss(psi, merged, ahead, delta=2.0)[0]) == pytest.approx((3 * 0.5 + 0.125) / 4)
+
+
+def test_sfs_is_the_cosine() -> None:
+    first, second = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [-3.0, -4.0]])
+    torch.testing.assert_close(sfs(first, second), torch.tensor([[0.6, -1.0], [0.0, -0.8]]))
+
+
+# ---- the random walk on a ring of six states
+
+
+def ring_batch(n: int, gamma: float) -> SuccessorBatch:
+    """Every state, both first actions (0 back, 1 ahead) and every random continuation of n - 1 steps."""
+    rows = [
+        (state, action, rest) for action in (0, 1) for state in range(STATES) for rest in np.ndindex(*(2,) * (n - 1))
+    ]
+    eye = torch.eye(STATES)
+    moves = np.array([np.cumsum([0] + [2 * step - 1 for step in (action, *rest)]) for _, action, rest in rows])
+    places = (np.array([state for state, _, _ in rows])[:, None] + moves) % STATES  # [B, n + 1]
+    phi = eye[torch.from_numpy(places)]
+    weights = (gamma ** torch.arange(n)).expand(len(rows), n)
+    ahead, times = torch.full((len(rows),), gamma**n), torch.ones(len(rows))
+    return SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, times, [len(rows) // 2] * 2)
+
+
+def ring_psi(gamma: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """psi(s, a) = e_s + gamma M(s') with M = inv(I - gamma P), P the random walk, [S, A, S]."""
+    eye = np.eye(STATES)
+    P = (np.roll(eye, 1, axis=1) + np.roll(eye, -1, axis=1)) / 2
+    M = np.linalg.inv(eye - gamma * P)
+    np.testing.assert_allclose(M.sum(1), 1 / (1 - gamma))
+    return np.stack([eye + gamma * np.roll(M, 1, axis=0), eye + gamma * np.roll(M, -1, axis=0)], axis=1)
+
+
+def learned(steps: int, n: int = 1, **settings: object) -> SuccessorLearner:
+    torch.manual_seed(0)
+    defaults: dict[str, object] = {"hidden": (64,), "batch_norm": False, "target_every": 5, "learning_rate": 3e-3}
+    # The batch size sets only Adam's epsilon here: 1e-6, far below the gradients of a small world.
+    config = SuccessorConfig(gamma=GAMMA, n_step=n, batch_size=10_000, **(defaults | settings))  # type: ignore[arg-type]
+    learner = SuccessorLearner(config, STATES, EnvSpec((STATES,), "float32", 2), CPU)
+    batch = ring_batch(n, GAMMA)
+    for _ in range(steps):
+        learner.update(batch)
+    return learner
+
+
+def check_ring(psi: torch.Tensor, gamma: float, scale: float = 1.0, error: float = 0.02) -> None:
+    expected = scale * ring_psi(gamma)
+    found = psi.numpy().astype(np.float64)
+    cosine = (found * expected).sum(2) / np.linalg.norm(found, axis=2) / np.linalg.norm(expected, axis=2)
+    assert cosine.min() > 0.999
+    assert np.abs(found - expected).max() < error * expected.max()
+
+
+@pytest.mark.parametrize(
+    ("n", "settings"),
+    [
+        (1, {}),
+        (3, {}),
+        (1, {"target_rate": 0.05}),
+        (1, {"hidden": (), "learning_rate": 1e-2}),
+        (1, {"huber_delta": 0.3}),
+    ],
+)
+def test_psi_of_a_random_walk_is_the_inverse_of_a_matrix(n: int, settings: dict[str, object]) -> None:
+    learner = learned(STEPS, n, **settings)
+    check_ring(learner.psi(torch.eye(STATES)), gamma=GAMMA)
+
+
+def test_unit_scale_learns_psi_times_one_minus_gamma() -> None:
+    learner = learned(STEPS, unit_scale=True)
+    check_ring(learner.psi(torch.eye(STATES)), gamma=GAMMA, scale=1 - GAMMA)
+
+
+def test_with_batch_norm_it_still_converges_and_judges_each_state_alone() -> None:
+    learner = learned(STEPS, batch_norm=True)
+    psi = learner.psi(torch.eye(STATES))
+    # Running variances are those of a sample, 12/11 of the batch's own: psi comes out a few percent smaller.
+    check_ring(psi, gamma=GAMMA, error=0.06)
+    before = {name: value.clone() for name, value in learner.network.state_dict().items()}
+    torch.testing.assert_close(learner.psi(torch.eye(STATES)[2:3]), psi[2:3])
+    for name, value in learner.network.state_dict().items():  # looking moves no running statistics
+        torch.testing.assert_close(value, before[name])
+
+
+def test_whitened_features_give_psi_of_the_whitened_features() -> None:
+    learner = learned(STEPS, whiten=True, hidden=(64,))
+    # psi is linear in phi: psi of white(phi) is the ring's psi times the white features of its states.
+    white = learner.whitening(torch.eye(STATES)).double().numpy()
+    expected = ring_psi(GAMMA) @ white
+    found = learner.psi(torch.eye(STATES)).numpy()
+    assert np.abs(found - expected).max() < 0.03 * np.abs(expected).max()
+
+
+# ---- the target network
+
+
+def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_the_target_is_copied_at_its_interval_and_rests_in_between() -> None:
+    learner = learned(0, target_every=3)
+    batch = ring_batch(1, GAMMA)
+    equal = []
+    for _ in range(7):
+        learner.update(batch)
+        equal.append(same(learner.network, learner.target))
+    assert equal == [False, False, True, False, False, True, False]
+    assert learner.gradient_steps == 7
+
+
+def test_the_target_may_follow_at_a_rate() -> None:
+    learner = learned(0, target_rate=0.25, target_every=1)
+    before = [parameter.clone() for parameter in learner.target.parameters()]
+    learner.update(ring_batch(1, GAMMA))
+    for old, slow, fast in zip(before, learner.target.parameters(), learner.network.parameters(), strict=True):
+        torch.testing.assert_close(slow, 0.75 * old + 0.25 * fast)
+
+
+def test_the_target_is_not_trained() -> None:
+    learner = learned(5, target_every=1_000)
+    fresh = learned(0, target_every=1_000)
+    assert same(learner.target, fresh.target)
+    assert not same(learner.network, fresh.network)
+
+
+# ---- whitening
+
+
+def test_white_features_have_unit_covariance() -> None:
+    generator = torch.Generator().manual_seed(0)
+    phi = torch.randn(400, 5, generator=generator) @ torch.randn(5, 5, generator=generator)
+    weights = torch.rand(400, generator=generator) + 0.1
+    phi -= (phi * weights.unsqueeze(1)).sum(0) / weights.sum()  # without a mean, covariance and second moment are one
+    whitening = Whitening(5)
+    torch.testing.assert_close(whitening(phi), phi)  # nothing is known yet
+    whitening.track(phi, weights)
+    white = whitening(phi).double().numpy()
+    np.testing.assert_allclose(np.cov(white.T, aweights=weights, bias=True), np.eye(5), atol=1e-3)
+    torch.testing.assert_close(whitening.matrix, whitening.matrix.mT)  # the symmetric root
+
+
+def test_directions_without_variance_are_not_blown_up() -> None:
+    generator = torch.Generator().manual_seed(0)
+    phi = torch.randn(100, 3, generator=generator) * torch.tensor([1.0, 1.0, 1e-9])
+    whitening = Whitening(3)
+    whitening.track(phi, torch.ones(100))
+    assert float(whitening.matrix[2, 2]) == pytest.approx(Whitening.FLOOR**-0.5, rel=0.3)
+    assert whitening(phi)[:, 2].abs().max() < 1e-5
+
+
+def test_whitening_averages_over_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Whitening, "REFRESH_EVERY", 1)
+    whitening = Whitening(1)
+    for size in (1.0, 5.0, 2.0):
+        whitening.track(torch.tensor([[-size], [size]]), torch.ones(2))
+    # The mean of the squares is (1 + 25 + 4) / 3 = 10.
+    assert float(whitening.matrix) == pytest.approx(10**-0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"hidden": (64, 0)}, r"successor.hidden must be positive, got \(64, 0\)"),
+        ({"gamma": 1.0}, r"successor.gamma must lie in \[0, 1\), got 1.0"),
+        ({"n_step": 0}, "successor.n-step must be at least 1"),
+        ({"learning_rate": 0.0}, "successor.learning-rate must be positive"),
+        ({"batch_size": 1}, "successor.batch-size must be at least 2"),
+        ({"target_every": 0}, "successor.target-every must be at least 1"),
+        ({"huber_delta": 0.0}, "successor.huber-delta must be positive"),
+        ({"target_rate": 1.5}, r"successor.target-rate must lie in \[0, 1\]"),
+        ({"updates_per_step": -1.0}, "successor.updates-per-step must be >= 0"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, object], text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        SuccessorConfig(**settings)  # type: ignore[arg-type]

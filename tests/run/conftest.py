@@ -1,0 +1,23 @@
+"""One small trained run for all tests that only look at one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sfl import experiments
+from sfl.agents.sfl.config import SFLConfig
+from sfl.run.train import train
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FourRoom in seconds; landmarks recognise their surroundings, so that even so short a run has edges."""
+    experiment = experiments.tiny(experiments.get("sfl-fourroom"))
+    agent = experiment.agent
+    assert isinstance(agent, SFLConfig)
+    landmarks = replace(agent.landmarks, localize_threshold=0.5, add_threshold=0.999)
+    experiment = replace(experiment, agent=replace(agent, landmarks=landmarks))
+    return train(experiment, 0, tmp_path_factory.mktemp("runs"), "cpu").path
