@@ -165,10 +165,11 @@ def test_replacement_of_the_closest_pair() -> None:
     assert angles(memory) == [300, 40, 180]
 
 
-def test_a_landmark_is_never_proposed_twice_for_psi_that_has_moved() -> None:
-    memory = make_memory(add_threshold=1.0)
-    admit(memory, 0)
-    assert admit(memory, 0) == []
+def test_the_same_observation_is_never_two_landmarks() -> None:
+    memory = make_memory(add_threshold=1.0, limit=1_000, candidates_per_add=1_000)
+    everywhere = range(0, 360, 5)
+    assert len(admit(memory, *everywhere)) == 72
+    assert admit(memory, *everywhere) == []  # though rounding leaves the SFS of some to themselves below 1
 
 
 def test_a_frozen_memory_stays_and_a_loaded_one_is_equal() -> None:

@@ -182,7 +182,6 @@ def test_a_replaced_landmark_leaves_no_counts() -> None:
     pytest.fail("no landmark was ever replaced")
 
 
-@pytest.mark.xfail(reason="the agent still takes itself to be at the landmark that was replaced under it")
 def test_a_landmark_replaced_under_the_agent_is_not_where_it_was() -> None:
     puppet = Puppet(eager(limit=2, replace="least-visited"), EdgeConfig(threshold=0, form_every=1))
     puppet.show("abba")

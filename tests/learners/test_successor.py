@@ -169,6 +169,17 @@ def test_the_target_may_follow_at_a_rate() -> None:
         torch.testing.assert_close(slow, 0.75 * old + 0.25 * fast)
 
 
+def test_what_lies_ahead_is_taken_from_the_target_and_averaged_over_actions() -> None:
+    learner = learned(0, target_every=1_000)
+    with torch.no_grad():
+        for parameter in (*learner.network.parameters(), *learner.target.parameters()):
+            parameter.zero_()
+        learner.target.head.bias[:STATES] = 2.0  # 2 for going back, 0 for going ahead: 1 on average
+    # psi is 0, its target 0.8 in five entries and 1.8 in one; Huber: 0.32 and 1.8 - 0.5.
+    metrics = learner.update(ring_batch(1, GAMMA))
+    assert metrics["train/sf_loss"] == pytest.approx((5 * 0.32 + 1.3) / 6)
+
+
 def test_the_target_is_not_trained() -> None:
     learner = learned(5, target_every=1_000)
     fresh = learned(0, target_every=1_000)

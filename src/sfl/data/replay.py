@@ -35,8 +35,15 @@ class NStepBatch:
     bootstrap_weights: Array  # [B] gamma^k of the bootstrap state
     multiplicity: Array  # [B] how often each row was drawn; rows are in the order of their actions
 
-    def merged(self) -> NStepBatch:
-        """Equal rows of one-step batches drawn into one: a mean weighted by multiplicity is the same mean."""
+    def slots(self) -> Array:
+        """[B, n + 1] slots of all its states, the bootstrap state last."""
+        return np.concatenate([self.steps, self.bootstrap[:, None]], axis=1)
+
+    def merged(self, power: float = 1.0) -> NStepBatch:
+        """Equal rows of one-step batches drawn into one: a mean weighted by multiplicity is the same mean.
+
+        A power below 1 gives rare transitions more weight than their share.
+        """
         size = int(max(self.steps.max(), self.bootstrap.max())) + 1
         keys = (self.actions * size + self.steps[:, 0]) * size + self.bootstrap
         _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -46,7 +53,7 @@ class NStepBatch:
             self.actions[rows],
             self.bootstrap[rows],
             self.bootstrap_weights[rows],
-            counts.astype(np.float32),
+            (counts**power).astype(np.float32),
         )
 
 

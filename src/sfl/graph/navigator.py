@@ -34,6 +34,8 @@ class NavigatorConfig:
     """Plan anew when localized to a landmark that is not on the route."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
+    shake_steps: int = 0
+    """Random steps after the next landmark was not reached in time: the greedy policy is stuck, and a few steps free it."""
     one_trip: bool = False
     """One trip per episode, then random steps to its end (the released code)."""
     route_choices: int = 1
@@ -43,6 +45,7 @@ class NavigatorConfig:
         for name in ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices"):
             value = getattr(self, name)
             require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
+        require(self.shake_steps >= 0, f"navigator.shake-steps must not be negative, got {self.shake_steps}.")
         require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
 
 
@@ -64,6 +67,7 @@ class Trip:
     limit: int
     steps: int = 0
     steps_on_leg: int = 0
+    shake_left: int = 0
 
 
 class Navigator:
@@ -94,6 +98,9 @@ class Navigator:
             self._explore_left -= 1
             return None
         self.trip.steps += 1
+        if self.trip.shake_left > 0:
+            self.trip.shake_left -= 1
+            return None
         self.trip.steps_on_leg += 1
         return self.trip.route[self.trip.position]
 
@@ -103,14 +110,14 @@ class Navigator:
         if self.trip is None:
             return [*counters, 0]
         trip = self.trip
-        return [*counters, 1, trip.position, trip.limit, trip.steps, trip.steps_on_leg, *trip.route]
+        return [*counters, 1, trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, *trip.route]
 
     def load_state(self, numbers: list[int]) -> None:
         """Take up numbers made by `state`."""
         self.route_found, self._explore_left, self._trips = bool(numbers[0]), numbers[1], numbers[2]
         if numbers[3]:
-            position, limit, steps, steps_on_leg, *route = numbers[4:]
-            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg)
+            position, limit, steps, steps_on_leg, shake_left, *route = numbers[4:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left)
 
     def _follow(self, seen: Sighting, planner: Planner) -> None:
         """Advance along the route, plan anew, or end the trip."""
@@ -123,14 +130,19 @@ class Navigator:
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
         elif self._lost(seen, trip):
+            late = self._late(trip)
             self._replan(seen, planner)
+            if late and self.trip is not None:
+                self.trip.shake_left = self.config.shake_steps
         if self.trip is not None and trip.steps >= trip.limit:
             self._end_trip(reached=False)
 
     def _lost(self, seen: Sighting, trip: Trip) -> bool:
-        late = 0 < self.config.replan_after <= trip.steps_on_leg
         off = self.config.replan_off_route and seen.localized is not None and seen.localized not in trip.route
-        return late or off
+        return off or self._late(trip)
+
+    def _late(self, trip: Trip) -> bool:
+        return 0 < self.config.replan_after <= trip.steps_on_leg
 
     def _replan(self, seen: Sighting, planner: Planner) -> None:
         """The leg has failed: book it, and go on to the same destination from where the agent seems to be."""

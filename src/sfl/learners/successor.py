@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from sfl.core.config import require
 from sfl.data.types import EnvSpec, Metrics
-from sfl.learners.state import make_adam
+from sfl.learners.adam import Adam
 from sfl.nn.heads import SuccessorNetwork, copy_weights
 
 
@@ -40,6 +40,8 @@ class SuccessorConfig:
     """Gradient steps per environment step."""
     target_rate: float = 0.0
     """Move the target network by this share after every gradient step instead of copying it; 0 = copy."""
+    count_power: float = 1.0
+    """Weight of a transition that was drawn n times in a batch is n to this power; below 1 favours rare transitions."""
     whiten: bool = False
     """Decorrelate phi first (second moment = identity): psi is then learned in a tenth of the gradient steps, and no
     direction of phi dominates its cosine."""
@@ -54,6 +56,7 @@ class SuccessorConfig:
         require(self.batch_size >= 2, f"successor.batch-size must be at least 2, got {self.batch_size}.")
         require(self.target_every >= 1, f"successor.target-every must be at least 1, got {self.target_every}.")
         require(self.huber_delta > 0, f"successor.huber-delta must be positive, got {self.huber_delta}.")
+        require(0 <= self.count_power <= 1, f"successor.count-power must lie in [0, 1], got {self.count_power}.")
         require(0 <= self.target_rate <= 1, f"successor.target-rate must lie in [0, 1], got {self.target_rate}.")
         require(self.updates_per_step >= 0, f"successor.updates-per-step must be >= 0, got {self.updates_per_step}.")
 
@@ -70,15 +73,18 @@ class SuccessorBatch:
     action_counts: list[int]  # [A] rows of each action
 
 
-def sf_td_loss(psi: Tensor, batch: SuccessorBatch, ahead: Tensor, delta: float) -> tuple[Tensor, Metrics]:
-    """Eq. (td), n steps: psi(s, a) -> sum_k gamma^k phi(s_k) + gamma^n psi_target(s_n), Huber, mean over the drawn rows.
+def sf_td_loss(psi: Tensor, batch: SuccessorBatch, ahead: Tensor, delta: float) -> tuple[Tensor, Tensor]:
+    """Eq. (td), n steps: psi(s, a) -> sum_k gamma^k phi(s_k) + gamma^n psi_target(s_n), and its gradient by psi.
 
-    Shapes: psi [B, F] of the first state and action, ahead [B, F] psi_target of the last state.
+    Huber loss, mean over the rows as drawn and over features. Shapes: psi [B, F] of the first state and action,
+    ahead [B, F] psi_target of the last state.
     """
     target = (batch.weights.unsqueeze(2) * batch.phi).sum(1) + batch.bootstrap_weights.unsqueeze(1) * ahead
-    errors = functional.huber_loss(psi, target, delta=delta, reduction="none").mean(1)
-    loss = (errors @ batch.multiplicity) / batch.multiplicity.sum()
-    return loss, {"train/sf_loss": float(loss.detach())}
+    error = psi - target
+    clipped = error.clamp(-delta, delta)
+    share = (batch.multiplicity / (batch.multiplicity.sum() * psi.shape[1])).unsqueeze(1)
+    loss = (share * clipped * (error - 0.5 * clipped)).sum()
+    return loss, share * clipped
 
 
 def sfs(first: Tensor, second: Tensor) -> Tensor:
@@ -94,10 +100,11 @@ class SuccessorLearner:
         self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm).to(device)
         self.target = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm).to(device)
         copy_weights(self.network, self.target)
-        self.optimiser = make_adam(self.network, config.learning_rate, config.batch_size)
+        self.optimiser = Adam(self.network, config.learning_rate, epsilon=0.01 / config.batch_size)
         self.whitening = Whitening(dim).to(device)
         self.gradient_steps = 0
 
+    @torch.no_grad()
     def update(self, batch: SuccessorBatch) -> Metrics:
         """One gradient step on raw features."""
         if self.config.whiten:
@@ -106,16 +113,13 @@ class SuccessorLearner:
         scale = 1.0 - self.config.gamma if self.config.unit_scale else 1.0
         self.network.train()
         self.target.train()
-        with torch.no_grad():
-            ahead = self.target.mean_over_actions(batch.bootstrap)
-        psi = self.network.of_actions(batch.phi[:, 0], batch.action_counts)
-        loss, metrics = sf_td_loss(psi, replace(batch, phi=scale * batch.phi), ahead, self.config.huber_delta)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        ahead = self.target.mean_over_actions(batch.bootstrap)
+        psi, pull = self.network.of_actions(batch.phi[:, 0], batch.action_counts)
+        loss, gradient = sf_td_loss(psi, replace(batch, phi=scale * batch.phi), ahead, self.config.huber_delta)
+        self.optimiser.step(pull, gradient)
         self.gradient_steps += 1
         self._move_target()
-        return metrics
+        return {"train/sf_loss": float(loss)}
 
     @torch.no_grad()
     def psi(self, phi: Tensor) -> Tensor:

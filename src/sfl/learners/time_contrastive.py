@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from sfl.core.config import require
 from sfl.data.observations import ObservationTable, distinct
-from sfl.data.replay import SequenceReplay, Windows
+from sfl.data.replay import Windows
 from sfl.data.types import Array, EnvSpec, Metrics
-from sfl.learners.state import make_adam
+from sfl.learners.adam import Adam
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
+from sfl.nn.pullback import Pull, pull_autograd
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,23 @@ class FeatureConfig:
         require(self.updates_per_step >= 0, f"features.updates-per-step must be >= 0, got {self.updates_per_step}.")
 
 
-def triplet_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, squared: bool
-) -> tuple[Tensor, Metrics]:
-    """Eq. (time-contrastive) as a hinge: max(0, m + d(a, p) - d(a, n)).  Shapes: all [B, F]."""
-    near = (anchor - positive).square().sum(1)
-    far = (anchor - negative).square().sum(1)
+def triplet_loss(features: Tensor, margin: float, squared: bool) -> tuple[Tensor, Tensor]:
+    """Eq. (time-contrastive) as a hinge, max(0, m + d(a, p) - d(a, n)), mean over triplets, and its gradient.
+
+    Shapes: features [B, 3, F] of anchor, positive and negative; the gradient has the same.
+    """
+    anchor = features[:, 0]
+    apart = anchor.unsqueeze(1) - features[:, 1:]  # [B, 2, F]
+    distance = apart.square().sum(2)
+    slope = torch.full_like(distance, 2.0)
     if not squared:
-        near, far = (near + 1e-8).sqrt(), (far + 1e-8).sqrt()
-    hinge = functional.relu(margin + near - far)
-    return hinge.mean(), {"train/encoder_loss": float(hinge.detach().mean())}
+        distance = (distance + 1e-8).sqrt()
+        slope = 1.0 / distance
+    hinge = (margin + distance[:, 0] - distance[:, 1]).relu_()
+    slope = slope * (hinge > 0).unsqueeze(1) / len(features)
+    pushes = apart * slope.unsqueeze(2)  # gradients of d(a, p) and d(a, n) by the anchor
+    positive, negative = pushes.unbind(1)
+    return hinge.mean(), torch.stack([positive - negative, -positive, negative], dim=1)
 
 
 class TimeContrastiveLearner:
@@ -79,21 +86,18 @@ class TimeContrastiveLearner:
     def __init__(self, config: FeatureConfig, spec: EnvSpec, device: torch.device) -> None:
         self.config, self.device = config, device
         self.encoder: Encoder = make_encoder(spec.observation_shape, config.dim, config.norm).to(device)
-        self.optimiser = make_adam(self.encoder, config.learning_rate, config.batch_size)
-        self._windows = Windows(config.positive_window, config.negative_min, config.negative_max)
+        # The paper names only the optimiser; epsilon is the released code's.
+        self.optimiser = Adam(self.encoder, config.learning_rate, epsilon=0.01 / config.batch_size)
+        self.windows = Windows(config.positive_window, config.negative_min, config.negative_max)
 
-    def update(self, replay: SequenceReplay, rng: np.random.Generator) -> Metrics | None:
-        """One gradient step on triplets from the replay; None while it holds no triplet."""
-        slots = replay.sample_triplets(rng, self.config.batch_size, self._windows)
-        if slots is None:
-            return None
-        features = encode_slots(self.encoder, replay.table, slots.reshape(-1), self.device)
-        anchor, positive, negative = features.unflatten(0, slots.shape).unbind(1)
-        loss, metrics = triplet_loss(anchor, positive, negative, self.config.margin, self.config.squared)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
-        return metrics
+    @torch.no_grad()
+    def update(self, features: Tensor, pull: Pull, rows: Tensor) -> Metrics:
+        """One gradient step on triplets `rows` [B, 3] of distinct features [U, F] with their pull."""
+        triplets = features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+        loss, gradient = triplet_loss(triplets, self.config.margin, self.config.squared)
+        by_features = torch.zeros_like(features).index_add_(0, rows.flatten(), gradient.flatten(0, 1))
+        self.optimiser.step(pull, by_features)
+        return {"train/encoder_loss": float(loss)}
 
     @torch.no_grad()
     def encode(self, observations: Array) -> Tensor:
@@ -101,22 +105,15 @@ class TimeContrastiveLearner:
         features: Tensor = self.encoder(torch.from_numpy(np.ascontiguousarray(observations)).to(self.device))
         return features
 
-
-def encode_slots(encoder: Encoder, table: ObservationTable, slots: Array, device: torch.device) -> Tensor:
-    """Features [N, F] of observations in the table, each distinct one encoded once."""
-    unique, places = distinct(slots)
-    return _encode_distinct(encoder, table, unique, device).index_select(0, torch.from_numpy(places).to(device))
-
-
-def _encode_distinct(encoder: Encoder, table: ObservationTable, slots: Array, device: torch.device) -> Tensor:
-    windows = table.windows
-    if windows is None or windows.full or not isinstance(encoder, GridEncoder):
-        features: Tensor = encoder(torch.from_numpy(table.rows(slots)).to(device))
-        return features
-    of_slots = windows.windows_of(slots)
-    used, places = distinct(of_slots)
-    return encoder.forward_windows(
-        torch.from_numpy(windows.patch_values).to(device),
-        torch.from_numpy(windows.patches_of(used)).to(device),
-        torch.from_numpy(places).to(device),
-    )
+    def encode_slots(self, table: ObservationTable, slots: Array) -> tuple[Tensor, Pull]:
+        """Features [U, F] of distinct observations in the table, and their pull for a gradient step."""
+        windows = table.windows
+        if windows is None or windows.full or not isinstance(self.encoder, GridEncoder):
+            features: Tensor = self.encoder(torch.from_numpy(table.rows(slots)).to(self.device))
+            return features.detach(), pull_autograd(features)
+        used, places = distinct(windows.windows_of(slots))
+        return self.encoder.forward_windows(
+            torch.from_numpy(windows.patch_values).to(self.device),
+            torch.from_numpy(windows.patches_of(used)).to(self.device),
+            torch.from_numpy(places).to(self.device),
+        )

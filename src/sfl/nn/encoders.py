@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sfl.nn.pullback import Pull, accumulate
+
 
 class GridEncoder(nn.Module):
     """The paper's MiniGrid encoder (appendix, feature learning) for observations [W, H, C].
@@ -28,17 +30,44 @@ class GridEncoder(nn.Module):
         hidden = functional.relu(self.conv2(functional.relu(self.conv1(hidden))))  # [B, 32, w, h]
         return self._head(hidden.permute(0, 2, 3, 1))
 
-    def forward_windows(self, patches: Tensor, patches_of: Tensor, windows_of: Tensor) -> Tensor:
-        """The same features from distinct windows (`sfl.data.windows`), each computed once.
+    @torch.no_grad()
+    def forward_windows(self, patches: Tensor, patches_of: Tensor, windows_of: Tensor) -> tuple[Tensor, Pull]:
+        """The same features from distinct windows (`sfl.data.windows`), each computed once, and their pull.
 
         patches [P, 9 * C]; patches_of [M, 9] for each distinct window; windows_of [B, cells].
         """
-        first = functional.linear(patches, self.conv1.weight.permute(0, 2, 3, 1).flatten(1), self.conv1.bias)
-        # index_select rather than indexing: its gradient is a plain sum of rows.
-        inputs = functional.relu(first).index_select(0, patches_of.flatten()).view(len(patches_of), -1)  # [M, 9 * 32]
-        second = functional.linear(inputs, self.conv2.weight.permute(0, 2, 3, 1).flatten(1), self.conv2.bias)
-        cells = functional.relu(second).index_select(0, windows_of.flatten())  # [B * cells, 32]
-        return self._head(cells.view(len(windows_of), -1))
+        patch_rows, window_rows = patches_of.flatten(), windows_of.flatten()
+        weight1, weight2 = (conv.weight.permute(0, 2, 3, 1).flatten(1) for conv in (self.conv1, self.conv2))
+        first = functional.linear(patches, weight1, self.conv1.bias).relu_()  # [P, 32]
+        inputs = first.index_select(0, patch_rows).view(len(patches_of), -1)  # [M, 9 * 32]
+        second = functional.linear(inputs, weight2, self.conv2.bias).relu_()  # [M, 32]
+        cells = second.index_select(0, window_rows).view(len(windows_of), -1)  # [B, cells * 32]
+        raw = self.linear(cells)
+        stretch = self.norm / raw.norm(dim=1, keepdim=True).clamp_min(1e-8)
+        features = raw * stretch
+
+        @torch.no_grad()
+        def pull(gradient: Tensor) -> None:
+            along = (gradient * features).sum(1, keepdim=True) / self.norm**2
+            by_raw = (gradient - along * features) * stretch
+            accumulate(self.linear.weight, by_raw.mT @ cells)
+            accumulate(self.linear.bias, by_raw.sum(0))
+            by_cells = (by_raw @ self.linear.weight).view(-1, second.shape[1])
+            by_second = torch.zeros_like(second).index_add_(0, window_rows, by_cells).mul_(second > 0)
+            self._pull_convolution(self.conv2, by_second, inputs)
+            by_inputs = (by_second @ weight2).view(-1, first.shape[1])
+            by_first = torch.zeros_like(first).index_add_(0, patch_rows, by_inputs).mul_(first > 0)
+            self._pull_convolution(self.conv1, by_first, patches)
+
+        return features, pull
+
+    @staticmethod
+    def _pull_convolution(convolution: nn.Conv2d, by_output: Tensor, inputs: Tensor) -> None:
+        channels, depth, height, width = convolution.weight.shape
+        by_weight = (by_output.mT @ inputs).view(channels, height, width, depth).permute(0, 3, 1, 2)
+        accumulate(convolution.weight, by_weight)
+        assert convolution.bias is not None
+        accumulate(convolution.bias, by_output.sum(0))
 
     def _head(self, cells: Tensor) -> Tensor:
         return scale_to_norm(self.linear(cells.flatten(1)), self.norm)

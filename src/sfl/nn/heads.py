@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from sfl.nn.pullback import Pull, accumulate
 
 
 class SuccessorNetwork(nn.Module):
@@ -29,21 +34,83 @@ class SuccessorNetwork(nn.Module):
         output: Tensor = self.head(self.trunk(features))
         return output.unflatten(1, (self.action_count, self.dim))
 
-    def of_actions(self, features: Tensor, counts: list[int]) -> Tensor:
-        """psi(s, a) of one action each, [B, F]; the first counts[0] rows are for action 0, and so on.
+    @torch.no_grad()
+    def of_actions(self, features: Tensor, counts: list[int]) -> tuple[Tensor, Pull]:
+        """psi(s, a) of one action each, [B, F], and its pull; the first counts[0] rows are for action 0, and so on.
 
         Only the heads that are asked for are computed, a quarter of the work with four actions.
         """
-        parts = self.trunk(features).split(counts)
-        weights = self.head.weight.unflatten(0, (self.action_count, self.dim))
-        biases = self.head.bias.unflatten(0, (self.action_count, self.dim))
-        return torch.cat([functional.linear(part, weights[a], biases[a]) for a, part in enumerate(parts)])
+        hidden, pull_trunk = self._trunk_forward(features)
+        weights, biases = self._heads()
+        parts = hidden.split(counts)
+        psi = torch.cat([functional.linear(*row) for row in zip(parts, weights, biases, strict=True)])
+
+        @torch.no_grad()
+        def pull(gradient: Tensor) -> None:
+            rows = gradient.split(counts)
+            accumulate(self.head.weight, torch.cat([row.mT @ part for row, part in zip(rows, parts, strict=True)]))
+            accumulate(self.head.bias, torch.cat([row.sum(0) for row in rows]))
+            pull_trunk(torch.cat([row @ weight for row, weight in zip(rows, weights, strict=True)]))
+
+        return psi, pull
+
+    def _heads(self) -> tuple[Tensor, Tensor]:
+        """Weights [A, F, H] and biases [A, F] by action."""
+        shape = (self.action_count, self.dim)
+        return self.head.weight.unflatten(0, shape), self.head.bias.unflatten(0, shape)
+
+    def _trunk_forward(self, features: Tensor) -> tuple[Tensor, Pull]:
+        pulls: list[Callable[[Tensor], Tensor]] = []
+        hidden = features
+        for layer in self.trunk:
+            hidden, pull = _layer_forward(layer, hidden)
+            pulls.append(pull)
+
+        def pull_all(gradient: Tensor) -> None:
+            for pull in reversed(pulls):
+                gradient = pull(gradient)
+
+        return hidden, pull_all
 
     def mean_over_actions(self, features: Tensor) -> Tensor:
         """psi(s) of the uniform policy, [B, F]: the heads are linear, so their weights are averaged instead of outputs."""
-        weight = self.head.weight.unflatten(0, (self.action_count, self.dim)).mean(0)
-        bias = self.head.bias.unflatten(0, (self.action_count, self.dim)).mean(0)
-        return functional.linear(self.trunk(features), weight, bias)
+        weights, biases = self._heads()
+        return functional.linear(self.trunk(features), weights.mean(0), biases.mean(0))
+
+
+def _layer_forward(layer: nn.Module, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Output of one layer, and what turns the gradient by it into the gradient by its inputs."""
+    if isinstance(layer, nn.Linear):
+        return functional.linear(inputs, layer.weight, layer.bias), partial(_pull_linear, layer, inputs)
+    if isinstance(layer, nn.BatchNorm1d):
+        return _batch_norm_forward(layer, inputs)
+    output = inputs.relu()
+    return output, lambda gradient: gradient * (output > 0)
+
+
+def _pull_linear(layer: nn.Linear, inputs: Tensor, gradient: Tensor) -> Tensor:
+    accumulate(layer.weight, gradient.mT @ inputs)
+    accumulate(layer.bias, gradient.sum(0))
+    return gradient @ layer.weight
+
+
+def _batch_norm_forward(layer: nn.BatchNorm1d, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    statistics = (layer.running_mean, layer.running_var)
+    output, mean, inverse = torch.native_batch_norm(
+        inputs, layer.weight, layer.bias, *statistics, True, layer.momentum or 0.1, layer.eps
+    )
+    assert layer.num_batches_tracked is not None
+    layer.num_batches_tracked += 1
+
+    def pull(gradient: Tensor) -> Tensor:
+        by_inputs, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
+            gradient, inputs, layer.weight, *statistics, mean, inverse, True, layer.eps, [True, True, True]
+        )
+        accumulate(layer.weight, by_weight)
+        accumulate(layer.bias, by_bias)
+        return by_inputs  # type: ignore[no-any-return]
+
+    return output, pull
 
 
 @torch.no_grad()

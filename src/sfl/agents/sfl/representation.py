@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from sfl.agents.sfl.config import SFLConfig
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
-from sfl.data.observations import ObservationTable
-from sfl.data.replay import SequenceReplay
+from sfl.data.observations import ObservationTable, distinct
+from sfl.data.replay import NStepBatch, SequenceReplay
 from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.data.windows import WindowTable
-from sfl.learners.state import load_module, load_optimiser, module_state, optimiser_state
+from sfl.learners.state import load_module, module_state
 from sfl.learners.successor import SuccessorBatch, SuccessorLearner
-from sfl.learners.time_contrastive import TimeContrastiveLearner, encode_slots
+from sfl.learners.time_contrastive import TimeContrastiveLearner
 from sfl.nn.encoders import GridEncoder
 
 
@@ -81,14 +81,12 @@ class LearnedRepresentation:
         """Gradient steps of phi and of psi, as the configuration counts them."""
         metrics: Metrics = {}
         features, successor = self.config.features, self.config.successor
-        learning_features = env_steps > features.start_step and (
-            not features.stop_step or env_steps <= features.stop_step
-        )
-        for _ in range(self._count("features", learning_features, new_steps * features.updates_per_step)):
-            metrics.update(self.features.update(self._replay, self._rng) or {})
-        learning_successor = env_steps > successor.start_step
-        for _ in range(self._count("successor", learning_successor, new_steps * successor.updates_per_step)):
-            metrics.update(self._update_successor() or {})
+        learning = env_steps > features.start_step and (not features.stop_step or env_steps <= features.stop_step)
+        phi_steps = self._count("features", learning, new_steps * features.updates_per_step)
+        learning = env_steps > successor.start_step
+        psi_steps = self._count("successor", learning, new_steps * successor.updates_per_step)
+        for step in range(max(phi_steps, psi_steps)):
+            metrics |= self._gradient_step(step < phi_steps, step < psi_steps)
         if metrics:
             metrics["train/gradient_steps"] = float(self._gradient_steps)
         return metrics
@@ -102,8 +100,7 @@ class LearnedRepresentation:
         learner = self.successor
         state.networks |= module_state(self.features.encoder, "encoder") | module_state(learner.network, "successor")
         state.networks |= module_state(learner.target, "target") | module_state(learner.whitening, "whitening")
-        state.optimisers |= optimiser_state(self.features.optimiser, "encoder")
-        state.optimisers |= optimiser_state(learner.optimiser, "successor")
+        state.optimisers |= self.features.optimiser.state("encoder") | learner.optimiser.state("successor")
         state.replay |= self._replay.state()
         state.generators["replay"] = generator_state(self._rng)
         state.counters["representation"] = {
@@ -119,9 +116,9 @@ class LearnedRepresentation:
         load_module(learner.network, "successor", state.networks)
         load_module(learner.target, "target", state.networks)
         load_module(learner.whitening, "whitening", state.networks)
-        load_optimiser(self.features.optimiser, "encoder", state.optimisers)
-        load_optimiser(learner.optimiser, "successor", state.optimisers)
         if state.replay:
+            self.features.optimiser.load_state("encoder", state.optimisers)
+            learner.optimiser.load_state("successor", state.optimisers)
             self._replay.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
         self._due, self._gradient_steps = dict(counters["due"]), counters["gradient_steps"]
@@ -137,23 +134,42 @@ class LearnedRepresentation:
         self._gradient_steps += whole
         return whole
 
-    def _update_successor(self) -> Metrics | None:
+    def _gradient_step(self, learn_phi: bool, learn_psi: bool) -> Metrics:
+        """One step of phi, of psi, or of both; every distinct observation of both batches is encoded once."""
+        triplets = self._sample_triplets() if learn_phi else None
+        batch = self._sample_steps() if learn_psi else None
+        drawn = ([] if triplets is None else [triplets]) + ([] if batch is None else [batch.slots()])
+        if not drawn:
+            return {}
+        unique, places = distinct(np.concatenate([slots.reshape(-1) for slots in drawn]))
+        with torch.set_grad_enabled(learn_phi):
+            features, pull = self.features.encode_slots(self._table, unique)
+        rows = torch.from_numpy(places).to(self.device).split([slots.size for slots in drawn])
+        metrics: Metrics = {}
+        if batch is not None:
+            phi = features.index_select(0, rows[-1]).unflatten(0, drawn[-1].shape)
+            metrics |= self.successor.update(self._successor_batch(batch, phi))
+        if triplets is not None:
+            metrics |= self.features.update(features, pull, rows[0].unflatten(0, triplets.shape))
+        return metrics
+
+    def _sample_triplets(self) -> Array | None:
+        return self._replay.sample_triplets(self._rng, self.config.features.batch_size, self.features.windows)
+
+    def _sample_steps(self) -> NStepBatch | None:
         config = self.config.successor
         batch = self._replay.sample_n_step(self._rng, config.batch_size, config.n_step, config.gamma)
-        if batch is None:
-            return None
-        if config.n_step == 1 and not config.batch_norm:  # batch statistics would change with merged rows
-            batch = batch.merged()
-        slots = np.concatenate([batch.steps, batch.bootstrap[:, None]], axis=1)
-        with torch.no_grad():
-            phi = encode_slots(self.features.encoder, self._table, slots.reshape(-1), self.device)
-        phi = phi.unflatten(0, slots.shape)
+        if batch is None or config.n_step > 1 or config.batch_norm:  # batch statistics would change with merged rows
+            return batch
+        return batch.merged(config.count_power)
+
+    def _successor_batch(self, batch: NStepBatch, phi: Tensor) -> SuccessorBatch:
         weights, ahead, multiplicity = (
             torch.from_numpy(column).to(self.device)
             for column in (batch.weights, batch.bootstrap_weights, batch.multiplicity)
         )
         counts = np.bincount(batch.actions, minlength=self.successor.network.action_count).tolist()
-        return self.successor.update(SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, multiplicity, counts))
+        return SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, multiplicity, counts)
 
 
 class FrozenRepresentation:

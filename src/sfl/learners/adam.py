@@ -1,0 +1,69 @@
+"""Adam over one flat vector: for small networks the optimiser's own bookkeeping would cost more than its arithmetic."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.optim.adam import adam
+
+from sfl.data.types import Array
+from sfl.nn.pullback import Pull
+
+BETAS = (0.9, 0.999)
+
+
+class Adam:
+    """Adam (Kingma and Ba, 2015). The module's parameters and gradients become views of two flat vectors."""
+
+    def __init__(self, module: nn.Module, learning_rate: float, epsilon: float) -> None:
+        self.learning_rate, self.epsilon = learning_rate, epsilon
+        parameters = list(module.parameters())
+        self._values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+        self._gradient = torch.zeros_like(self._values)
+        self._first, self._second = torch.zeros_like(self._values), torch.zeros_like(self._values)
+        self._steps = torch.zeros((), device=self._values.device)
+        sizes = [parameter.numel() for parameter in parameters]
+        views = zip(parameters, self._values.split(sizes), self._gradient.split(sizes), strict=True)
+        for parameter, value, gradient in views:
+            parameter.data = value.view_as(parameter)
+            parameter.grad = gradient.view_as(parameter)
+
+    @torch.no_grad()
+    def step(self, pull: Pull, gradient: torch.Tensor) -> None:
+        """One step, given the gradient of the loss by the module's output and the pull to its parameters."""
+        self._gradient.zero_()
+        with torch.enable_grad():
+            pull(gradient)
+        self._apply()
+
+    def _apply(self) -> None:
+        adam(
+            [self._values],
+            [self._gradient],
+            [self._first],
+            [self._second],
+            [],
+            [self._steps],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self.learning_rate,
+            weight_decay=0.0,
+            eps=self.epsilon,
+            maximize=False,
+        )
+
+    def state(self, prefix: str) -> dict[str, Array]:
+        """Moments and step count."""
+        return {
+            f"{prefix}.first": self._first.cpu().numpy().copy(),
+            f"{prefix}.second": self._second.cpu().numpy().copy(),
+            f"{prefix}.steps": self._steps.cpu().numpy().reshape(1).copy(),
+        }
+
+    def load_state(self, prefix: str, arrays: dict[str, Array]) -> None:
+        """Take up arrays made by `state`."""
+        self._first.copy_(torch.from_numpy(arrays[f"{prefix}.first"]))
+        self._second.copy_(torch.from_numpy(arrays[f"{prefix}.second"]))
+        self._steps.fill_(float(arrays[f"{prefix}.steps"][0]))

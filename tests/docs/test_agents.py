@@ -1,0 +1,102 @@
+"""docs/agents/sfl.md and docs/reproduce.md tell the presets as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from sfl import experiments
+from sfl.agents.sfl.config import SFLConfig, as_released
+
+from .pages import read
+
+PAPER_NAMES = {
+    "features.norm": "alpha",
+    "features.margin": "m",
+    "features.positive-window": "K_p",
+    "features.negative-min": "U_n",
+    "features.negative-max": "L_n",
+    "successor.gamma": "gamma",
+    "successor.n-step": "n-step",
+    "successor.huber-delta": "gradient clip delta",
+    "successor.target-every": "update interval",
+    "landmarks.add-threshold": "delta_add",
+    "landmarks.localize-threshold": "delta_local",
+    "landmarks.window": "W",
+    "landmarks.candidates-per-add": "N_cand",
+    "landmarks.add-every": "N_add",
+    "landmarks.update-every": "N_update",
+    "edges.threshold": "delta_edge",
+    "edges.k-nearest": "k",
+    "edges.temporal": "tau_temporal",
+    "edges.form-every": "N_form-edges",
+    "navigator.frontier-steps": "N_front",
+    "navigator.steps-per-landmark": "n_land",
+    "navigator.explore-steps": "N_explore, T_exp",
+    "train-epsilon": "epsilon_train",
+    "eval-epsilon": "epsilon_eval",
+}
+
+
+def options(config: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """(option, value) of a configuration and of those inside it."""
+    for field in dataclasses.fields(config):
+        value, word = getattr(config, field.name), prefix + field.name.replace("_", "-")
+        if dataclasses.is_dataclass(value):
+            yield from options(value, f"{word}.")
+        else:
+            yield word, value
+
+
+def column(family: str, released: bool = False) -> dict[str, str]:
+    """option -> value as text, for all MiniGrid presets of one family together."""
+    presets = {}
+    for name in experiments.names():
+        agent = experiments.get(name).agent
+        if name.startswith(family) and name != "sfl-gym" and isinstance(agent, SFLConfig):
+            chosen = as_released(agent) if released else agent
+            presets[name.removeprefix(family).removeprefix("multiroom-")] = dict(options(chosen))
+    words = presets["fourroom"]
+    return {word: together({env: text(values[word]) for env, values in presets.items()}) for word in words}
+
+
+def together(values: dict[str, str]) -> str:
+    """One value, FourRoom's and MultiRoom's, or each environment's."""
+    fourroom, others = values["fourroom"], {value for env, value in values.items() if env != "fourroom"}
+    if len(others) > 1:
+        return ", ".join(f"{value} ({env})" for env, value in values.items())
+    return fourroom if others == {fourroom} else f"{fourroom} / {others.pop()}"
+
+
+def text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(map(text, value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_table() -> str:
+    columns = [column("paper-"), column("paper-", released=True), column("sfl-")]
+    rows = [
+        f"| `{word}` | {PAPER_NAMES.get(word, '')} | {' | '.join(values[word] for values in columns)} |"
+        for word in columns[0]
+        if word != "as-released"
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def test_the_settings_table_is_that_of_the_presets() -> None:
+    table = settings_table()
+    assert table in read("docs/agents/sfl.md"), f"put this table into docs/agents/sfl.md:\n{table}"
+    assert all(f"| `{word}` |" in table for word in PAPER_NAMES)
+
+
+def test_the_steps_in_the_commands_of_reproduce_are_those_of_the_presets() -> None:
+    page = read("docs/reproduce.md")
+    for name in experiments.names():
+        experiment = experiments.get(name)
+        if name.startswith(("sfl-", "paper-")) and name not in ("sfl-gym", "sfl-multiroom-n6", "sfl-multiroom-n8"):
+            row = f"`{name}` | {experiment.train.steps:,} | {experiment.train.env_count} |"
+            assert row in page, f"docs/reproduce.md needs the cells: {row}"

@@ -1,0 +1,64 @@
+"""What the documentation points at exists: functions, files, links, commands and their options."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sfl.cli import COMMANDS
+from sfl.cli.commands import train
+from sfl.cli.parsing import parse
+
+from .pages import ROOT, SOURCE, commands, defined_names, read, references
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if path.is_file()
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_names_exist(page: str) -> None:
+    missing = []
+    for file, name in references(page):
+        homes = [path for path in (SOURCE / file, ROOT / file) if path.is_file()]
+        if not homes or (name and name not in defined_names(homes[0])):
+            missing.append(f"{file}::{name}")
+    assert missing == []
+
+
+def test_the_method_page_points_into_every_part_of_the_method() -> None:
+    rooms = {file.split("/")[0] for file, _ in references("docs/method.md")}
+    assert {"agents", "data", "graph", "learners", "nn", "run"} <= rooms
+    assert len([name for _, name in references("docs/method.md") if name]) > 50
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)", read(page))
+    local = [target for target in targets if not target.startswith(("http://", "https://"))]
+    assert [target for target in local if not (ROOT / page).parent.joinpath(target).exists()] == []
+
+
+PARSED = [
+    (page, words) for page in PAGES for words in commands(page) if words[0] == "sfl" and not words[1].startswith("-")
+]
+
+
+class _UnderstoodError(Exception):
+    """Training was about to start."""
+
+
+@pytest.mark.parametrize(("page", "words"), PARSED, ids=[" ".join(words) for _, words in PARSED])
+def test_commands_are_understood(page: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Command, experiment and options exist and are in range; nothing is run."""
+
+    def stop(*settings: object) -> None:
+        raise _UnderstoodError
+
+    monkeypatch.setattr("sfl.run.train.train", stop)
+    if words[1] == "train":
+        with pytest.raises(_UnderstoodError):
+            train(words[2:])
+    else:
+        parse(COMMANDS[words[1]][0], words[2:], f"sfl {words[1]}")
