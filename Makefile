@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: .venv
-	$(BIN)/python -m sfl.run.demo
+	$(BIN)/sfl demo
 
 test: .venv
 	$(BIN)/python -m pytest -q -n auto --dist loadscope

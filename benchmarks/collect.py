@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
@@ -14,13 +15,15 @@ from pathlib import Path
 
 from sfl.core.errors import SflError, UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
-from sfl.run.folder import RunFolder, read_config, read_episodes
+from sfl.run.folder import RunFolder, read_episodes
 
 
 def final_rows(path: Path) -> list[EpisodeRow]:
     """The rows of a run's evaluation after its last step; a run that has none is refused."""
-    experiment, _ = read_config(path)
-    rows = [row for row in read_episodes(RunFolder(path).episodes) if row.env_steps >= experiment.train.steps]
+    folder = RunFolder(path)
+    # Only the length is needed, so that runs of an older version, whose settings differ, can be collected too.
+    steps = json.loads(folder.config.read_text())["experiment"]["train"]["steps"]
+    rows = [row for row in read_episodes(folder.episodes) if row.env_steps >= steps]
     if not rows:
         raise UsageError(f"{path} is not finished; continue it with `sfl resume {path}`.")
     return rows

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
 from sfl.core.config import require
 from sfl.core.errors import unknown_name
 from sfl.envs.config import GymConfig, MiniGridConfig
-from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorConfig
-from sfl.learners.time_contrastive import FeatureConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
 MINIGRID = {
@@ -44,29 +41,7 @@ def _ours(env: str, steps: int) -> Experiment:
     return Experiment(
         name=f"sfl-{env}",
         env=MiniGridConfig(id=MINIGRID[env]),
-        agent=SFLConfig(
-            features=FeatureConfig(start_step=500, stop_step=5_000, updates_per_step=0.5),
-            successor=SuccessorConfig(
-                batch_norm=False,
-                gamma=0.97,
-                learning_rate=1e-3,
-                batch_size=1_024,
-                target_rate=0.05,
-                start_step=2_000,
-                updates_per_step=0.2,
-                whiten=True,
-                unit_scale=True,
-            ),
-            landmarks=LandmarkConfig(
-                limit=_limit(env),
-                add_threshold=0.4 if env == "fourroom" else 0.5,
-                localize_threshold=0.7,
-                start_step=5_000,
-                add_every=500,
-                update_every=250,
-            ),
-            edges=EdgeConfig(weight="steps", form_every=250),
-        ),
+        agent=recommended(_limit(env), add_threshold=0.4 if env == "fourroom" else 0.5),
         train=TrainConfig(steps=steps, env_count=8, eval_every=5_000, checkpoint_every=10_000, log_every=1_000),
         eval=EvalConfig(),
     )
@@ -133,7 +108,7 @@ def get(name: str) -> Experiment:
 def describe(name: str) -> str:
     """One line for `sfl list`."""
     experiment = get(name)
-    kind = name.split("-")[0]
+    kind = name.split("-", maxsplit=1)[0]
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",

@@ -17,11 +17,6 @@ from .worlds import DOOM_LIKE, FOURROOM, TINY, Run, assert_same_state, evaluate,
 
 GOAL_TASKS = [Task("any", pair, (1, 1, 0), goal, 25) for pair, goal in enumerate([(7, 1, 0), (6, 7, 0), (1, 3, 0)])]
 CONFIGS = TINY | {"sfl-doom-like": DOOM_LIKE}
-KNOWN_RESUME_BUGS = {
-    "sfl": "loading normalizes unit psi once more, which moves its last bit",
-    "sfl-as-released": "loading normalizes unit psi once more, which moves its last bit",
-    "sfl-doom-like": "the localizer's last W similarities are not part of the state",
-}
 every_agent = pytest.mark.parametrize("name", CONFIGS)
 
 
@@ -88,9 +83,7 @@ def test_a_policy_does_not_change_with_further_training(name: str) -> None:
 
 @every_agent
 @pytest.mark.parametrize("decisions", [20, 203])
-def test_a_loaded_agent_goes_on_alike(name: str, decisions: int, request: pytest.FixtureRequest) -> None:
-    if decisions == 203 and name in KNOWN_RESUME_BUGS:
-        request.applymarker(pytest.mark.xfail(reason=KNOWN_RESUME_BUGS[name]))
+def test_a_loaded_agent_goes_on_alike(name: str, decisions: int) -> None:
     run = start(name, decisions)
     other = run.fork(make(name, seed=9), fourrooms(2))
     assert_same_state(run.agent.state_dict(), other.agent.state_dict())

@@ -151,7 +151,7 @@ def test_replacement_takes_the_least_visited_and_forgets_its_observation() -> No
     memory = make_memory(limit=2, replace="least-visited", localize_threshold=1.0)
     admit(memory, 0, 90)
     memory.set.visit(0)
-    assert admit(memory, 180) == [(1, 180)]
+    assert admit(memory, 180, step=1) == [(1, 180)]
     assert angles(memory) == [0, 180]
     assert memory.see(Circle(), at(90), np.array([0])).localized == [None]
     assert memory.see(Circle(), at(180), np.array([0])).localized == [1]
@@ -161,8 +161,17 @@ def test_replacement_takes_the_least_visited_and_forgets_its_observation() -> No
 def test_replacement_of_the_closest_pair() -> None:
     memory = make_memory(limit=3, replace="closest")
     admit(memory, 0, 40, 180)  # 0 and 40 are the closest pair
-    assert admit(memory, 300) == [(0, 300)]  # 60 from 0, 100 from 40
+    assert admit(memory, 300, step=1) == [(0, 300)]  # 60 from 0, 100 from 40
     assert angles(memory) == [300, 40, 180]
+
+
+def test_a_landmark_is_not_replaced_at_the_step_at_which_it_came() -> None:
+    memory = make_memory(limit=2, replace="least-visited")
+    assert admit(memory, 0, 90, 180, step=5) == [(0, 0), (1, 90)]  # nothing has had time to be visited
+    memory.set.visit(0)
+    assert admit(memory, 180, 270, step=6) == [(1, 180)]
+    assert admit(memory, 270, step=7) == [(1, 270)]
+    assert memory.set.added_at.tolist() == [5, 7]
 
 
 def test_the_same_observation_is_never_two_landmarks() -> None:

@@ -350,6 +350,7 @@ def test_as_released_changes_exactly_what_differs_from_the_paper() -> None:
         "edges.weight": "log-frequency",
         "navigator.one_trip": True,
         "navigator.route_choices": 5,
+        "navigator.replan_off_route": False,
     }
     agent = SFLAgent(SFLConfig(as_released=True), FOURROOM, 0, "cpu")
     assert agent.config == replace(as_released(SFLConfig()), as_released=True)

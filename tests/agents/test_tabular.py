@@ -10,12 +10,12 @@ from sfl.agents import make_agent
 from sfl.agents.sfl.config import TabularConfig
 from sfl.agents.sfl.tabular import TabularRepresentation
 from sfl.core.errors import SflError, UsageError
-from sfl.data.types import Array, EnvSpec, Transitions
+from sfl.data.types import AgentState, Array, EnvSpec, Transitions
 from sfl.envs import GridWorld, draw_tasks
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 
-from .worlds import Run, evaluate, fourrooms, one_hot
+from .worlds import Run, assert_same_state, evaluate, fourrooms, one_hot
 
 FOUR_ROOM = (
     "#########",
@@ -114,6 +114,29 @@ def test_chances_are_estimated_and_untried_actions_change_nothing() -> None:
     np.testing.assert_allclose(psi[0].mean(0), [4 / 3, 0.5, 1 / 6], atol=1e-6)
     np.testing.assert_allclose(psi[0, 0], [1, 0.75, 0.25], atol=1e-6)
     np.testing.assert_allclose(psi[1], [[0, 2, 0], [0, 2, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_networks_alone_bring_every_observation_and_its_psi_back(dtype: str) -> None:
+    spec, config = EnvSpec((3,), dtype, 2), TabularConfig(gamma=0.5, states=5, solve_every=1)
+    representation = TabularRepresentation(config, spec)
+    seen = (np.arange(12).reshape(4, 3) / (1 if dtype == "uint8" else 7)).astype(dtype)  # sevenths: no short binary
+    no = np.zeros(2, dtype=bool)
+    moves = Transitions(np.array([0, 1]), seen[:2], np.array([0, 1]), np.zeros(2), no, no, seen[2:])
+    representation.observe(moves, ~no)
+    representation.update(1, 1)
+    state, fresh = AgentState(), AgentState()
+    representation.write_state(state)
+    other = TabularRepresentation(config, spec)
+    other.write_state(fresh)
+    assert fresh.networks["tabular.observations"].shape == (0, seen[0].nbytes)
+    other.read_state(AgentState(networks=state.networks, replay=fresh.replay))  # a slim copy has no counts
+    assert other.psi(seen).equal(representation.psi(seen))
+    assert not other.psi(seen).equal(TabularRepresentation(config, spec).psi(seen))
+    other.read_state(state)
+    again = AgentState()
+    other.write_state(again)
+    assert_same_state(state, again)
 
 
 def test_too_many_observations_say_which_option_to_raise() -> None:

@@ -93,6 +93,28 @@ def test_a_loaded_table_keeps_its_slots_and_hands_out_the_same_ones() -> None:
     assert len(other) == 5
 
 
+def test_slots_are_told_once_after_they_were_given_an_observation() -> None:
+    table = ObservationTable((2,), "int64")
+    first, second = table.hold(number(1)), table.hold(number(2))
+    table.hold(number(1))  # known: nothing is written
+    assert table.take_written() == [first, second]
+    assert table.take_written() == []
+    table.release(first)
+    assert table.take_written() == []
+    assert table.hold(number(3)) == first
+    assert table.take_written() == [first]
+
+
+def test_slots_nobody_asked_for_are_told_after_loading() -> None:
+    table, other = ObservationTable((2,), "int64"), ObservationTable((2,), "int64")
+    first = table.hold(number(1))
+    table.take_written()
+    second = table.hold(number(2))
+    other.hold(number(9))  # forgotten by loading
+    other.load_state(table.state(), np.array([first, second]))
+    assert other.take_written() == table.take_written() == [second]
+
+
 def test_a_slot_used_again_shows_its_new_windows() -> None:
     windows = WindowTable((7, 7, 1), "uint8")
     table = ObservationTable((7, 7, 1), "uint8", windows)

@@ -49,7 +49,7 @@ def run_command(words: list[str], cwd: Path) -> str:
 
 
 def references(page: str) -> list[tuple[str, str]]:
-    """(file, name) of every `room/file.py` (name empty) and `room/file.py::name` in a page; `my_...` is the reader's."""
+    """(file, name) of every `room/file.py` (name empty) and `room/file.py::name` in a page; `my_...` is a reader's."""
     return [(path, name) for path, name in re.findall(r"`(?!my_)([\w/]+\.py)(?:::([\w.]+))?`", read(page))]
 
 

@@ -10,7 +10,7 @@ import pytest
 from sfl.core.errors import UsageError
 from sfl.data.types import GOAL, Array
 from sfl.graph.landmarks import LandmarkSet
-from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting, draw_frontier, draw_route
+from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting, draw_frontier, draw_route, first_waypoint
 from sfl.graph.planning import Planner
 
 from .drawing import both_ways, draw
@@ -43,6 +43,28 @@ class Script:
     def route(self) -> tuple[int, ...]:
         assert self.navigator.trip is not None
         return self.navigator.trip.route
+
+
+# ---- where a route begins
+
+
+@pytest.mark.parametrize(("route", "localized", "place"), [((0, 1, 2), 0, 1), ((0, 1, 2), None, 0), ((0,), 0, 0)])
+def test_a_route_begins_at_its_first_landmark_unless_the_agent_is_there(
+    route: tuple[int, ...], localized: int | None, place: int
+) -> None:
+    assert first_waypoint(route, Sighting(localized, nearest=0, step=0)) == place
+
+
+@pytest.mark.parametrize(("goal_links", "route"), [(None, (1, 2, 3)), ([3], (1, 2, 3, GOAL))])
+def test_not_localized_it_first_finds_the_most_similar_landmark(
+    goal_links: list[int] | None, route: tuple[int, ...]
+) -> None:
+    script = Script(frontier=3, replan_after=3).begin(goal_links)
+    assert [script.see(None, nearest=1) for _ in range(3)] == [1] * 3
+    assert script.route == route
+    assert script.see(None, nearest=1) == 1  # late: planned anew from where it seems to be, and no edge is to blame
+    assert script.navigator.failures == []
+    assert script.see(1) == 2
 
 
 # ---- trips to a frontier
@@ -103,11 +125,12 @@ def test_late_it_plans_anew_from_the_most_similar_landmark() -> None:
     script = Script(frontier=3, replan_after=3, frontier_steps=100, steps_per_landmark=100).begin()
     assert script.see(0) == 1
     assert [script.see(None) for _ in range(2)] == [1, 1]  # three steps towards 1 in all
-    assert script.see(None, nearest=4) == 3
+    assert script.see(None, nearest=4) == 4  # it is not at 4 yet, so that is where the route begins
     assert script.route == (4, 3)
     assert script.navigator.failures == [(0, 1)]
+    assert script.see(4) == 3
     assert [script.see(None) for _ in range(2)] == [3, 3]  # the count of steps starts again
-    assert script.see(None, nearest=1) == 2
+    assert script.see(None, nearest=1) == 1
     assert script.navigator.failures == [(0, 1), (4, 3)]
 
 
@@ -128,6 +151,16 @@ def test_late_without_any_landmark_in_sight_the_leg_goes_on() -> None:
     script.see(None)
     assert script.see(None, nearest=None) == 1
     assert script.route == (0, 1, 2, 3)
+
+
+def test_late_it_may_first_shake_itself_free() -> None:
+    script = Script(frontier=3, replan_after=2, shake_steps=3, frontier_steps=100, steps_per_landmark=100).begin()
+    assert [script.see(0), script.see(None)] == [1, 1]
+    assert [script.see(None) for _ in range(5)] == [None, None, None, 0, 0]  # three at random, then from 0 again
+    assert script.see(None) is None
+    assert script.navigator.failures == [(0, 1)]  # not to find 0 is no edge's fault
+    assert script.see(0) is None  # still shaking, but the landmark counts
+    assert [script.see(None) for _ in range(2)] == [None, 1]
 
 
 def test_with_replan_after_zero_it_is_never_late() -> None:
@@ -151,7 +184,7 @@ def test_a_trip_ends_after_n_front_steps_or_n_land_per_landmark(
 def test_replanning_does_not_lengthen_a_trip() -> None:
     script = Script(frontier=3, frontier_steps=7, replan_after=2).begin()
     targets = [script.see(None, nearest=0) for _ in range(8)]
-    assert targets == [1] * 7 + [None]
+    assert targets == [0] * 7 + [None]
 
 
 def test_reaching_the_frontier_with_the_last_step_counts_as_reached() -> None:
@@ -244,8 +277,9 @@ def test_lost_on_the_way_to_a_goal_it_plans_anew_to_the_goal() -> None:
     assert script.navigator.failures == [(1, 2)]
     assert script.see(3) == GOAL
     script.see(None, nearest=3)
-    assert script.see(None, nearest=3) == GOAL  # late towards the goal: planned anew, and no edge is to blame
+    assert script.see(None, nearest=3) == 3  # late towards the goal: once more from 3, and no edge is to blame
     assert script.navigator.failures == [(1, 2)]
+    assert script.see(3) == GOAL
 
 
 def test_without_a_route_it_goes_straight_to_the_goal_and_says_so() -> None:

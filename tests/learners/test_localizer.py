@@ -32,7 +32,7 @@ def test_similarity_is_the_cosine() -> None:
     rng = np.random.default_rng(0)
     psi, landmarks = rng.normal(size=(4, 7)), 5 * rng.normal(size=(3, 7))
     localizer = Localizer(7, 1, CPU)
-    localizer.set_rows(torch.from_numpy(landmarks), same_landmarks=False)
+    localizer.set_rows(torch.nn.functional.normalize(torch.from_numpy(landmarks), dim=1), same_landmarks=False)
     states = torch.nn.functional.normalize(torch.from_numpy(psi), dim=1)
     expected = psi @ landmarks.T / np.outer(np.linalg.norm(psi, axis=1), np.linalg.norm(landmarks, axis=1))
     np.testing.assert_allclose(localizer.similarity(states).numpy(), expected, rtol=1e-6)
@@ -107,3 +107,40 @@ def test_a_fresh_localizer_has_the_landmarks_but_no_history() -> None:
     assert see(localizer, [0.8], [0]) == [0.5]
     localizer.set_rows(torch.ones(2, 2), same_landmarks=True)
     torch.testing.assert_close(other.rows, torch.eye(2))
+
+
+@pytest.mark.parametrize("window", [2, 3, 8])
+def test_sliding_equals_sorting_whoever_comes_and_starts_anew(window: int) -> None:
+    localizer = make_localizer(window, landmarks=3, env_count=4)
+    rng = np.random.default_rng(window)
+    seen: list[list[np.ndarray]] = [[] for _ in range(4)]
+    for time in range(300):
+        if rng.random() < 0.1:
+            env = int(rng.integers(4))
+            localizer.reset(env)
+            seen[env].clear()
+        some = rng.permutation(4)[: rng.integers(1, 5)]
+        envs = some if 100 <= time < 110 or time > 250 else np.arange(4)  # in step, out of step for good after 100
+        similarity = rng.normal(size=(len(envs), 3)).round(1).astype(np.float32)  # rounded: many are equal
+        smoothed = localizer.smooth(torch.from_numpy(similarity), envs).numpy()
+        for row, env in enumerate(envs):
+            seen[env].append(similarity[row])
+            recent = np.stack(seen[env][-window:])
+            expected = np.median(recent, axis=0) if len(recent) == window else similarity[row]
+            np.testing.assert_array_equal(smoothed[row], expected)
+
+
+@pytest.mark.parametrize("envs", [[0, 1, 2], [2, 0]])
+def test_a_loaded_localizer_goes_on_as_the_saved_one(envs: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    saved, loaded = make_localizer(3, landmarks=2, env_count=3), Localizer(2, 3, CPU)
+    for _ in range(7):
+        saved.smooth(torch.from_numpy(rng.random((3, 2), np.float32)), np.arange(3))
+    saved.smooth(torch.from_numpy(rng.random((len(envs), 2), np.float32)), np.array(envs))
+    saved.reset(1)
+    loaded.load_state(saved.state())
+    torch.testing.assert_close(loaded.rows, saved.rows)
+    for _ in range(7):
+        similarity = torch.from_numpy(rng.random((3, 2), np.float32))
+        one, other = (localizer.smooth(similarity, np.arange(3)) for localizer in (saved, loaded))
+        assert torch.equal(one, other)

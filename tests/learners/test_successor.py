@@ -28,9 +28,9 @@ def test_the_one_step_loss_by_hand() -> None:
     batch = batch_of([[[1.0, 2.0]]], [[1.0]], [0.5], [1.0])
     psi, ahead = torch.tensor([[1.5, 7.0]]), torch.tensor([[2.0, 4.0]])
     # Target: (1, 2) + 0.5 * (2, 4) = (2, 4). Errors 0.5 and 3; Huber with delta 1: 0.5 * 0.25 and 1 * (3 - 0.5).
-    loss, metrics = sf_td_loss(psi, batch, ahead, delta=1.0)
+    loss, gradient = sf_td_loss(psi, batch, ahead, delta=1.0)
     assert float(loss) == pytest.approx((0.125 + 2.5) / 2)
-    assert metrics == {"train/sf_loss": pytest.approx(1.3125)}
+    assert gradient.tolist() == [[-0.25, 0.5]]  # the error, at most 1, halved by the mean
     # With delta 5 both are squared: 0.125 and 4.5.
     assert float(sf_td_loss(psi, batch, ahead, delta=5.0)[0]) == pytest.approx((0.125 + 4.5) / 2)
 
@@ -49,6 +49,21 @@ def test_a_row_drawn_three_times_counts_three_times() -> None:
     merged = batch_of([[[0.0]], [[0.5]]], [[1.0], [1.0]], [0.5, 0.5], [3.0, 1.0])
     # Errors 1 and 0.5: 0.5 three times, 0.125 once.
     assert float(sf_td_loss(psi, merged, ahead, delta=2.0)[0]) == pytest.approx((3 * 0.5 + 0.125) / 4)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1.0, 100.0])
+def test_the_gradient_is_autograds(delta: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    psi, ahead = (torch.randn(7, 5, generator=generator) for _ in range(2))
+    phi, weights = torch.randn(7, 3, 5, generator=generator), torch.rand(7, 3, generator=generator)
+    batch = SuccessorBatch(phi, weights, ahead, torch.rand(7, generator=generator), torch.arange(1.0, 8.0), [7])
+    loss, gradient = sf_td_loss(psi, batch, ahead, delta)
+    psi.requires_grad_()
+    target = (weights.unsqueeze(2) * phi).sum(1) + batch.bootstrap_weights.unsqueeze(1) * ahead
+    errors = torch.nn.functional.huber_loss(psi, target, delta=delta, reduction="none").mean(1)
+    expected = (errors * batch.multiplicity).sum() / 28  # 1 + 2 + ... + 7
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, psi)[0])
 
 
 def test_sfs_is_the_cosine() -> None:
@@ -190,17 +205,34 @@ def test_the_target_is_not_trained() -> None:
 # ---- whitening
 
 
-def test_white_features_have_unit_covariance() -> None:
+def random_features(states: int, *scales: float) -> torch.Tensor:
+    """Correlated features [N, F] with a mean, each direction of its own size."""
     generator = torch.Generator().manual_seed(0)
-    phi = torch.randn(400, 5, generator=generator) @ torch.randn(5, 5, generator=generator)
-    weights = torch.rand(400, generator=generator) + 0.1
-    phi -= (phi * weights.unsqueeze(1)).sum(0) / weights.sum()  # without a mean, covariance and second moment are one
+    dim = len(scales)
+    turned = torch.linalg.qr(torch.randn(dim, dim, generator=generator))[0]
+    return (torch.randn(states, dim, generator=generator) + 2.0) * torch.tensor(scales) @ turned
+
+
+def test_the_whitening_matrix_makes_the_second_moment_the_identity() -> None:
+    phi = random_features(400, 1.0, 5.0, 0.1, 2.0, 1.0)
+    weights = torch.rand(400, generator=torch.Generator().manual_seed(1)) + 0.1
     whitening = Whitening(5)
     torch.testing.assert_close(whitening(phi), phi)  # nothing is known yet
     whitening.track(phi, weights)
-    white = whitening(phi).double().numpy()
-    np.testing.assert_allclose(np.cov(white.T, aweights=weights, bias=True), np.eye(5), atol=1e-3)
+    white = (phi @ whitening.matrix).double().numpy()
+    share = (weights / weights.sum()).double().numpy()
+    np.testing.assert_allclose((white * share[:, None]).T @ white, np.eye(5), atol=1e-3)  # the mean is left in
     torch.testing.assert_close(whitening.matrix, whitening.matrix.mT)  # the symmetric root
+
+
+def test_white_features_point_as_the_matrix_says_and_have_norm_root_dim() -> None:
+    phi = random_features(50, 1.0, 5.0, 0.1, 2.0).unflatten(0, (25, 2))  # [..., F]
+    whitening = Whitening(4)
+    whitening.track(phi.flatten(0, 1), torch.ones(50))
+    white = whitening(phi)
+    torch.testing.assert_close(white.norm(dim=-1), torch.full((25, 2), 2.0))
+    cosine = torch.nn.functional.cosine_similarity(white, phi @ whitening.matrix, dim=-1)
+    torch.testing.assert_close(cosine, torch.ones(25, 2))
 
 
 def test_directions_without_variance_are_not_blown_up() -> None:
@@ -209,7 +241,7 @@ def test_directions_without_variance_are_not_blown_up() -> None:
     whitening = Whitening(3)
     whitening.track(phi, torch.ones(100))
     assert float(whitening.matrix[2, 2]) == pytest.approx(Whitening.FLOOR**-0.5, rel=0.3)
-    assert whitening(phi)[:, 2].abs().max() < 1e-5
+    assert (phi @ whitening.matrix)[:, 2].abs().max() < 1e-5
 
 
 def test_whitening_averages_over_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,36 +19,42 @@ CPU = torch.device("cpu")
 
 
 def test_the_loss_by_hand() -> None:
-    anchor = torch.zeros(3, 2)
-    positive = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])  # at distances 1, 2, 5
-    negative = torch.tensor([[2.0, 0.0], [3.0, 4.0], [0.0, 1.0]])  # at distances 2, 5, 1
+    features = torch.zeros(3, 3, 2)
+    features[:, 1] = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])  # positives at distances 1, 2, 5
+    features[:, 2] = torch.tensor([[2.0, 0.0], [3.0, 4.0], [0.0, 1.0]])  # negatives at distances 2, 5, 1
     # Squared, margin 2: max(0, 2 + 1 - 4) = 0, max(0, 2 + 4 - 25) = 0, 2 + 25 - 1 = 26.
-    loss, metrics = triplet_loss(anchor, positive, negative, margin=2.0, squared=True)
-    assert float(loss) == pytest.approx(26 / 3)
-    assert metrics == {"train/encoder_loss": pytest.approx(26 / 3)}
+    assert float(triplet_loss(features, margin=2.0, squared=True)[0]) == pytest.approx(26 / 3)
     # Plain: max(0, 2 + 1 - 2) = 1, max(0, 2 + 2 - 5) = 0, 2 + 5 - 1 = 6.
-    loss, _ = triplet_loss(anchor, positive, negative, margin=2.0, squared=False)
-    assert float(loss) == pytest.approx(7 / 3)
+    assert float(triplet_loss(features, margin=2.0, squared=False)[0]) == pytest.approx(7 / 3)
 
 
 def test_the_gradient_flows_only_where_the_hinge_is_active() -> None:
-    anchor = torch.zeros(2, 1, requires_grad=True)
-    positive, negative = torch.tensor([[1.0], [1.0]]), torch.tensor([[-1.5], [-4.0]])
+    features = torch.tensor([[[0.0], [1.0], [-1.5]], [[0.0], [1.0], [-4.0]]])
     # Row 0: 2 + 1 - 2.25 > 0; row 1: 2 + 1 - 16 < 0.
-    # The derivative of (a - 1)^2 - (a + 1.5)^2 at 0 is -2 - 3, halved by the mean over two rows.
-    loss, _ = triplet_loss(anchor, positive, negative, margin=2.0, squared=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert anchor.grad is not None
-    assert anchor.grad.tolist() == [[-2.5], [0.0]]
+    # By the anchor, (a - 1)^2 - (a + 1.5)^2 has the derivative -2 - 3 at 0, halved by the mean over two rows.
+    gradient = triplet_loss(features, margin=2.0, squared=True)[1]
+    assert gradient.tolist() == [[[-2.5], [1.0], [1.5]], [[0.0], [0.0], [0.0]]]
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_the_gradient_is_autograds(squared: bool) -> None:
+    features = torch.randn(
+        20, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
+    )
+    distance = (features[:, :1] - features[:, 1:]).square().sum(2)
+    if not squared:
+        distance = (distance + 1e-8).sqrt()
+    hinge = (1.0 + distance[:, 0] - distance[:, 1]).clamp_min(0)
+    assert 3 < int((hinge > 0).sum()) < 20
+    expected = torch.autograd.grad(hinge.mean(), features)[0]
+    loss, gradient = triplet_loss(features.detach(), margin=1.0, squared=squared)
+    torch.testing.assert_close(loss, hinge.mean().detach())
+    torch.testing.assert_close(gradient, expected)
 
 
 def test_plain_distances_of_equal_features_have_a_finite_gradient() -> None:
-    anchor = torch.zeros(1, 4, requires_grad=True)
-    loss, _ = triplet_loss(anchor, torch.zeros(1, 4), torch.ones(1, 4), margin=2.0, squared=False)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss.item() == pytest.approx(0.0, abs=1e-3)  # 2 + 0 - 2
-    assert anchor.grad is not None
-    assert torch.isfinite(anchor.grad).all()
+    features = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]])
+    assert torch.isfinite(triplet_loss(features, margin=2.0, squared=False)[1]).all()
 
 
 def walk(shape: tuple[int, ...], steps: int, windows: WindowTable | None = None) -> SequenceReplay:
@@ -75,8 +81,8 @@ def test_features_learn_that_near_in_time_is_near() -> None:
         slots = replay.sample_triplets(rng, 64, learner.windows)
         assert slots is not None
         unique, places = distinct(slots)
-        features = learner.encode_slots(replay.table, unique)[torch.from_numpy(places)]
-        losses.append(learner.update(features)["train/encoder_loss"])
+        features, pull = learner.encode_slots(replay.table, unique)
+        losses.append(learner.update(features, pull, torch.from_numpy(places))["train/encoder_loss"])
     assert np.mean(losses[-20:]) < 0.5 * losses[0]
     rows = np.zeros((20, 60), dtype=np.uint8)
     rows[np.arange(20), 3 * np.arange(20)] = 1
@@ -97,7 +103,7 @@ def test_slots_are_encoded_as_their_observations(windowed: bool) -> None:
     learner = TimeContrastiveLearner(FeatureConfig(dim=8), EnvSpec(shape, "uint8", 2), CPU)
     replay = walk(shape, 60, WindowTable(shape, "uint8") if windowed else None)
     slots = replay._slots[0, [3, 9, 3, 50, 0]]
-    features = learner.encode_slots(replay.table, slots)
+    features, _ = learner.encode_slots(replay.table, slots)
     torch.testing.assert_close(features, learner.encode(replay.table.rows(slots)), rtol=1e-4, atol=1e-4)
 
 

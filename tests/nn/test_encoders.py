@@ -10,6 +10,7 @@ from torch import Tensor
 from sfl.data.observations import ObservationTable, distinct
 from sfl.data.windows import WindowTable
 from sfl.nn.encoders import GridEncoder, PictureEncoder, VectorEncoder, make_encoder, scale_to_norm
+from sfl.nn.pullback import Pull, pull_autograd
 
 
 def grids(side: int, count: int) -> torch.Tensor:
@@ -23,11 +24,10 @@ def grids(side: int, count: int) -> torch.Tensor:
     return torch.from_numpy(rows)
 
 
-def gradients(encoder: GridEncoder, features: Tensor) -> dict[str, Tensor]:
+def gradients(encoder: GridEncoder, pull: Pull, like: Tensor) -> dict[str, Tensor]:
     """Of a loss that tells every feature of every row apart."""
     encoder.zero_grad()
-    weights = torch.linspace(-1, 1, features.numel()).reshape(features.shape)
-    (features * weights).sum().backward()  # type: ignore[no-untyped-call]
+    pull(torch.linspace(-1, 1, like.numel(), dtype=like.dtype).reshape(like.shape))
     return {
         name: parameter.grad.clone() for name, parameter in encoder.named_parameters() if parameter.grad is not None
     }
@@ -44,11 +44,11 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
     used, places = distinct(windows.windows_of(slots))
     assert len(used) < places.size or side < 9  # there is something to gain: windows are shared
     plain = encoder_plain(encoder, observations)
-    plain_gradients = gradients(encoder, plain)
+    plain_gradients = gradients(encoder, pull_autograd(plain), plain)
     patches = torch.from_numpy(windows.patch_values).double()
-    fast = encoder.forward_windows(patches, torch.from_numpy(windows.patches_of(used)), torch.from_numpy(places))
+    fast, pull = encoder.forward_windows(patches, torch.from_numpy(windows.patches_of(used)), torch.from_numpy(places))
     torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-10)
-    fast_gradients = gradients(encoder, fast)
+    fast_gradients = gradients(encoder, pull, fast)
     assert set(fast_gradients) == {
         f"{layer}.{kind}" for layer in ("conv1", "conv2", "linear") for kind in ("weight", "bias")
     }

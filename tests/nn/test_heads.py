@@ -13,32 +13,37 @@ def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:
     return SuccessorNetwork(dim=6, action_count=4, hidden=(16, 8), batch_norm=batch_norm)
 
 
+ACTIONS = torch.tensor([0, 0, 0, 1, 3, 3, 3, 3, 3, 3])  # none for action 2
+COUNTS = [3, 1, 0, 6]
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("batch_norm", [True, False])
-def test_shortcuts_equal_the_full_network(batch_norm: bool, training: bool) -> None:
+def test_the_mean_over_actions_is_the_mean(batch_norm: bool, training: bool) -> None:
     network = make_network(batch_norm).train(training)
     features = torch.randn(10, 6, generator=torch.Generator().manual_seed(1))
-    actions = torch.tensor([0, 0, 0, 1, 3, 3, 3, 3, 3, 3])  # none for action 2
     everything = network(features)
     assert everything.shape == (10, 4, 6)
     torch.testing.assert_close(network.mean_over_actions(features), everything.mean(1))
-    chosen = network.of_actions(features, [3, 1, 0, 6])
-    torch.testing.assert_close(chosen, everything[torch.arange(10), actions])
 
 
-def test_the_shortcut_for_one_action_has_the_same_gradient() -> None:
-    network = make_network(batch_norm=False)
-    features = torch.randn(5, 6, generator=torch.Generator().manual_seed(1))
-    results = []
-    for shortcut in (True, False):
-        network.zero_grad()
-        rows = torch.arange(5), torch.tensor([0, 1, 1, 2, 3])
-        psi = network.of_actions(features, [1, 2, 1, 1]) if shortcut else network(features)[rows]
-        psi.square().sum().backward()
-        results.append([parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None])
-    assert len(results[0]) == len(results[1]) == 6
-    for fast, plain in zip(*results, strict=True):
-        torch.testing.assert_close(fast, plain)
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_psi_of_one_action_each_and_its_gradient_are_those_of_the_full_network(batch_norm: bool) -> None:
+    fast, plain = make_network(batch_norm).double().train(), make_network(batch_norm).double().train()
+    features = torch.randn(10, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = plain(features)[torch.arange(10), ACTIONS]
+    psi, pull = fast.of_actions(features, COUNTS)
+    torch.testing.assert_close(psi, expected)
+    gradient = torch.linspace(-1, 1, psi.numel(), dtype=psi.dtype).reshape(psi.shape)
+    for _ in range(2):  # a second pull adds to the first
+        pull(gradient)
+    expected.backward(2 * gradient)
+    for (name, ours), theirs in zip(fast.named_parameters(), plain.parameters(), strict=True):
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-8, atol=1e-10, msg=name)
+    for name, value in plain.state_dict().items():  # running statistics included
+        torch.testing.assert_close(fast.state_dict()[name], value)
 
 
 def test_without_hidden_layers_it_is_linear() -> None:

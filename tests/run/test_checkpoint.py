@@ -146,6 +146,16 @@ def test_keys_must_fit_exactly(tmp_path: Path) -> None:
         check_keys(tmp_path, {"a": np.zeros(2), "c": np.zeros(3)}, full)
     with pytest.raises(CheckpointError, match=r"other shapes of \['b'\]"):
         check_keys(tmp_path, {"a": np.zeros(2), "b": np.zeros(4)}, full)
+    with pytest.raises(CheckpointError, match=r"other shapes of \['b'\]"):
+        check_keys(tmp_path, {"a": np.zeros(2), "b": np.zeros((3, 1))}, full)
+
+
+def test_what_is_empty_in_a_fresh_agent_may_have_grown_along_that_axis_only(tmp_path: Path) -> None:
+    fresh = {"table": np.zeros((0, 4, 0))}
+    check_keys(tmp_path, {"table": np.zeros((7, 4, 7))}, fresh)
+    for shape in ((7, 5, 7), (7, 4), (7, 4, 7, 1)):
+        with pytest.raises(CheckpointError, match=r"other shapes of \['table'\]"):
+            check_keys(tmp_path, {"table": np.zeros(shape)}, fresh)
 
 
 @pytest.mark.parametrize("where", ["save_file", "_write_json", "_fsync"])

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfl import experiments
 from sfl.agents.random_agent import RandomAgent
 from sfl.core.errors import CheckpointError, SflError, UsageError
 from sfl.envs import GymConfig, MiniGridConfig
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.config import Experiment
+from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.judge import evaluate_run
@@ -28,11 +30,13 @@ from sfl.run.train import resume, train
 from .worlds import random_experiment
 
 
-def sfl_experiment(**sizes: int) -> Experiment:
-    from sfl import experiments
-
-    tiny = experiments.tiny(experiments.get("sfl-fourroom"))
+def tiny_experiment(name: str, **sizes: int) -> Experiment:
+    tiny = experiments.tiny(experiments.get(name))
     return replace(tiny, train=replace(tiny.train, **sizes))
+
+
+def sfl_experiment(**sizes: int) -> Experiment:
+    return tiny_experiment("sfl-fourroom", **sizes)
 
 
 def with_several_environments(**sizes: int) -> Experiment:
@@ -75,7 +79,11 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, env_steps: int, number: int = signa
     monkeypatch.setattr(train_module._Training, "_learn", learn_and_signal)
 
 
-MAKERS = [random_experiment, with_several_environments, sfl_experiment]
+def tabular_experiment(**sizes: int) -> Experiment:
+    return tiny_experiment("tabular-fourroom", **sizes)
+
+
+MAKERS = [random_experiment, with_several_environments, sfl_experiment, tabular_experiment]
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -128,7 +136,7 @@ def test_ctrl_c_during_an_evaluation_does_not_wait_for_its_end(tmp_path: Path, m
     assert_same_run(train(experiment, 3, tmp_path / "whole", "cpu"), resume(path, "cpu"))
 
 
-@pytest.mark.parametrize("make", [random_experiment, sfl_experiment])
+@pytest.mark.parametrize("make", [random_experiment, sfl_experiment, tabular_experiment])
 def test_evaluating_a_run_again_gives_its_last_rows_again(tmp_path: Path, make: Callable[..., Experiment]) -> None:
     folder = train(make(), 2, tmp_path, "cpu")
     rows = read_episodes(folder.episodes)
@@ -136,13 +144,18 @@ def test_evaluating_a_run_again_gives_its_last_rows_again(tmp_path: Path, make: 
     assert evaluate_run(folder.path, device="cpu") == last
 
 
-def test_small_checkpoints_of_sfl_can_be_evaluated(tmp_path: Path) -> None:
-    experiment = sfl_experiment()
+@pytest.mark.parametrize("make", [sfl_experiment, tabular_experiment])
+def test_small_checkpoints_and_slim_copies_can_be_evaluated(tmp_path: Path, make: Callable[..., Experiment]) -> None:
+    experiment = make()
     folder = train(experiment, 0, tmp_path, "cpu")
     name = f"{experiment.train.steps:09d}"
     rows = evaluate_run(folder.path, level="any", episodes=2, checkpoint=name, device="cpu")
     assert [row.env_steps for row in rows] == [experiment.train.steps] * 2
     np.testing.assert_array_equal(load_run(folder.path, name).landmark_poses, load_run(folder.path).landmark_poses)
+    slim = export(folder.path, tmp_path / "slim")
+    assert evaluate_run(slim.path, device="cpu") == evaluate_run(folder.path, device="cpu")
+    with pytest.raises(UsageError, match="slim copy"):
+        resume(slim.path)
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:

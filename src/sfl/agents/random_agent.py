@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
 

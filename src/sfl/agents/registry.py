@@ -23,5 +23,5 @@ def agent_name(config: AgentConfig) -> str:
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:
     """The agent that a configuration describes."""
-    agent: Agent = _METHODS[type(config)][1](config, spec, seed, device)  # type: ignore[operator]
+    agent: Agent = _METHODS[type(config)][1](config, spec, seed, device)
     return agent

@@ -145,10 +145,11 @@ def video(options: VideoOptions) -> int:
 
 def bench(options: BenchOptions) -> int:
     """Measure."""
+    from sfl import experiments
     from sfl.run.bench import bench as measure
     from sfl.run.console import print_rows, write_rows
 
-    rows = measure(options.name)
+    rows = measure(options.name, experiments.EXPERIMENTS)
     print_rows(rows)
     if options.out:
         write_rows(options.out, rows)

@@ -21,6 +21,7 @@ class ObservationTable:
         self._references = np.zeros(64, dtype=np.int64)
         self._slots: dict[bytes, int] = {}
         self._free = list(range(63, -1, -1))
+        self._written: list[int] = []
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -33,6 +34,7 @@ class ObservationTable:
             slot = self._take_slot()
             self._slots[key] = slot
             self._rows[slot] = observation
+            self._written.append(slot)
             if self.windows is not None:
                 self.windows.set(slot, self._rows[slot])
         self._references[slot] += 1
@@ -45,20 +47,25 @@ class ObservationTable:
             del self._slots[self._rows[slot].tobytes()]
             self._free.append(slot)
 
+    def take_written(self) -> list[int]:
+        """Slots that were given an observation since this was last asked."""
+        written, self._written = self._written, []
+        return written
+
     def rows(self, slots: Array) -> Array:
         """The observations in these slots, [N, ...]."""
         return np.asarray(self._rows[slots])
 
     def state(self) -> dict[str, Array]:
         """Plain arrays. The numbers of slots and windows are kept: sums over distinct ones follow their order."""
-        free = np.array(self._free, np.int64)
+        free, written = np.array(self._free, np.int64), np.array(self._written, np.int64)
         windows = {} if self.windows is None else self.windows.state()
-        return {"table_rows": self._rows, "table_free": free, **windows}
+        return {"table_rows": self._rows, "table_free": free, "table_written": written, **windows}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
         """Take up arrays made by `state`; `held` lists the slot of every reference."""
         self._rows = state["table_rows"].copy()
-        self._free = state["table_free"].tolist()
+        self._free, self._written = state["table_free"].tolist(), state["table_written"].tolist()
         self._references = np.bincount(held, minlength=len(self._rows)).astype(np.int64)
         used = np.flatnonzero(self._references)
         self._slots = {self._rows[slot].tobytes(): int(slot) for slot in used}

@@ -164,7 +164,7 @@ class SequenceReplay:
 
     def _start(self, envs: Array, at: Array) -> Array:
         """First position of the episode that is still stored."""
-        return np.maximum(self._first[envs, at % self.length], self._head[envs] - self.length)
+        return np.asarray(np.maximum(self._first[envs, at % self.length], self._head[envs] - self.length))
 
     def _end(self, envs: Array, at: Array) -> Array:
         """Last position of the episode that is stored."""

@@ -1,8 +1,8 @@
 """Distinct windows of grid observations: what two stacked convolutions see, each kept once.
 
-The paper's MiniGrid encoder is a 3x3 convolution with stride 2 followed by a 3x3 convolution with stride 1, so each of its
-output cells sees a 7x7 window of the grid, made of nine 3x3 patches. Between two observations only the agent and a door
-change: nearly all windows are shared. Computing each distinct window once is exact and several times cheaper.
+The paper's MiniGrid encoder is a 3x3 convolution with stride 2 followed by a 3x3 convolution with stride 1, so each of
+its output cells sees a 7x7 window of the grid, made of nine 3x3 patches. Between two observations only the agent and a
+door change: nearly all windows are shared. Computing each distinct window once is exact and several times cheaper.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WindowTable:
             return
         while slot >= len(self._of_slot):
             self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
-        views = sliding_window_view(grid, (WINDOW, WINDOW), axis=(0, 1))[::STRIDE, ::STRIDE]  # type: ignore[call-overload]
+        views = sliding_window_view(grid, (WINDOW, WINDOW), axis=(0, 1))[::STRIDE, ::STRIDE]
         windows = np.moveaxis(views, 2, -1).reshape(self.columns * self.rows, WINDOW, WINDOW, -1)
         for position, window in enumerate(windows):
             self._of_slot[slot, position] = self._number(window)

@@ -1,4 +1,4 @@
-"""Which landmarks are joined (paper, section 4.2 on edge formation, appendices on edge threshold and edge filtering)."""
+"""Which landmarks are joined (paper, section 4.2, and the appendices on edge threshold and edge filtering)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EdgeConfig:
     """Keep the two directions apart."""
     weight: Literal["exp", "log-frequency", "steps"] = "exp"
     """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
-    code), or the mean number of steps that its transitions took."""
+    code), or the mean number of steps that its transitions took, times the tries per success."""
     k_nearest: int = 0
     """Keep only each landmark's k most frequent outgoing edges; 0 = all."""
     temporal: float = 0.0
@@ -129,7 +129,8 @@ class Edges:
     @staticmethod
     def none(size: int) -> Edges:
         """No edges yet."""
-        return Edges(size, *(np.zeros(0, dtype=np.int64) for _ in range(3)), np.zeros(0))
+        empty = np.zeros(0, dtype=np.int64)
+        return Edges(size, empty, empty, empty, np.zeros(0))
 
     def matrix(self) -> csr_matrix:
         """Weights as a sparse matrix, as scipy's graph routines take them."""
@@ -141,7 +142,7 @@ class Edges:
 
 
 def form_edges(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> Edges:
-    """All rules in the paper's order: threshold, filters, failure cleanup. Counts are given their weights at the end."""
+    """Threshold, temporal filter, failure cleanup, k-nearest filter; what remains is given its weights."""
     edges, steps = _count_columns(statistics, config, size)
     threshold = edge_threshold(edges.counts, config)
     above = edges.counts >= threshold if config.inclusive else edges.counts > threshold
@@ -164,7 +165,11 @@ def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) ->
     # Steps are summed over both phases; their mean is taken over both, whatever the threshold counts.
     seen = statistics.counts(True)
     totals = [max(1, seen[i, j] + (0 if config.directed else seen[j, i])) for i, j in pairs.tolist()]
-    means = np.array([steps[i, j] / total for (i, j), total in zip(pairs.tolist(), totals, strict=True)])
+    tries = [
+        total + len(statistics.failures.get((i, j), ())) for (i, j), total in zip(pairs.tolist(), totals, strict=True)
+    ]
+    per_success = np.array(tries) / np.array(totals) if totals else np.zeros(0)
+    means = np.array([steps[i, j] for i, j in pairs.tolist()]) / np.maximum(totals, 1) * per_success
     return Edges(size, pairs[:, 0], pairs[:, 1], numbers, np.ones(len(pairs))), means
 
 

@@ -23,7 +23,7 @@ class LandmarkConfig:
     add_threshold: float = 0.99
     """delta_add: a state is a candidate when its SFS to every landmark is below this."""
     localize_threshold: float = EXACT
-    """delta_local: the agent is at its most similar landmark when their SFS is above this; 1 = identical observations."""
+    """delta_local: the agent is at its most similar landmark if their SFS is above this; 1 = identical observations."""
     window: int = 1
     """W: localization takes the median of the last W similarities."""
     candidates_per_add: int = 1

@@ -1,7 +1,7 @@
 """Where to go now: Algorithm 1 (frontier, route, random steps) and Algorithm 3 (traverse), for one environment.
 
-The navigator sees landmark numbers only. Algorithm 3 as printed loops while the target is not reached *or* the episode goes
-on; it must end at the target or with the episode, and does so here: the end of an episode is the next `begin`.
+The navigator sees landmark numbers only. Algorithm 3 as printed loops while the target is not reached *or* the episode
+goes on; it must end at the target or with the episode, and does so here: the end of an episode is the next `begin`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ class NavigatorConfig:
     """Plan anew when localized to a landmark that is not on the route."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
+    avoid_failed: bool = False
+    """Plan around edges that failed in the same episode, where there is a way around."""
     shake_steps: int = 0
-    """Random steps after the next landmark was not reached in time: the greedy policy is stuck, and a few steps free it."""
+    """Random steps after the next landmark was not reached in time: they free a greedy policy that is stuck."""
     one_trip: bool = False
     """One trip per episode, then random steps to its end (the released code)."""
     route_choices: int = 1
@@ -79,6 +81,7 @@ class Navigator:
         self.goal_links: Array | None = None
         self.route_found = True
         self.failures: list[tuple[int, int]] = []
+        self._avoided: set[tuple[int, int]] = set()
         self.finished: list[bool] = []
         self._explore_left = 0
         self._trips = 0
@@ -86,6 +89,7 @@ class Navigator:
     def begin(self, goal_links: Array | None) -> None:
         """A new episode. `goal_links` are the landmarks that the goal is joined to, best first; None = explore."""
         self.trip, self.goal_links, self.route_found = None, goal_links, True
+        self._avoided.clear()
         self._explore_left = self._trips = 0
 
     def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
@@ -105,18 +109,21 @@ class Navigator:
         return self.trip.route[self.trip.position]
 
     def state(self) -> list[int]:
-        """The trip under way as plain numbers: counters first, then the route. Goals are not kept."""
-        counters = [int(self.route_found), self._explore_left, self._trips]
-        if self.trip is None:
-            return [*counters, 0]
-        trip = self.trip
-        return [*counters, 1, trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, *trip.route]
+        """Everything but the goal as plain numbers: counters, failed edges, then the trip under way."""
+        avoided = [index for pair in sorted(self._avoided) for index in pair]
+        numbers = [int(self.route_found), self._explore_left, self._trips, len(avoided), *avoided]
+        if self.trip is not None:
+            trip = self.trip
+            numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, *trip.route]
+        return numbers
 
     def load_state(self, numbers: list[int]) -> None:
         """Take up numbers made by `state`."""
-        self.route_found, self._explore_left, self._trips = bool(numbers[0]), numbers[1], numbers[2]
-        if numbers[3]:
-            position, limit, steps, steps_on_leg, shake_left, *route = numbers[4:]
+        found, self._explore_left, self._trips, length, *rest = numbers
+        self.route_found = bool(found)
+        self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
+        if len(rest) > length:
+            position, limit, steps, steps_on_leg, shake_left, *route = rest[length:]
             self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left)
 
     def _follow(self, seen: Sighting, planner: Planner) -> None:
@@ -151,13 +158,15 @@ class Navigator:
         source, target = trip.route[trip.position - 1], trip.route[trip.position]
         if trip.position > 0 and GOAL not in (source, target):
             self.failures.append((source, target))
+            self._avoided.add((source, target))
         start = seen.localized if seen.localized is not None else seen.nearest
         trip.steps_on_leg = 0
         if start is None:
             return
         try:
-            trip.route = self._route(start, trip.route[-1], planner)
-            trip.position = min(1, len(trip.route) - 1)
+            trip.route = self._detour(start, trip.route[-1], planner)
+            trip.position = first_waypoint(trip.route, seen)
+            self.route_found = True
         except NoRouteError:
             self._without_route()
 
@@ -185,8 +194,8 @@ class Navigator:
         try:
             if start is None:
                 raise NoRouteError("There is no landmark yet.")
-            route = self._route(start, GOAL, planner)
-            self.trip = Trip(route, min(1, len(route) - 1), limit=_NO_LIMIT)
+            route = self._detour(start, GOAL, planner)
+            self.trip = Trip(route, first_waypoint(route, seen), limit=_NO_LIMIT)
         except NoRouteError:
             self._without_route()
 
@@ -199,7 +208,16 @@ class Navigator:
         frontier = draw_frontier(planner.companions(start), landmarks.visits, self.config.frontier, rng)
         route = draw_route(planner, start, frontier, self.config.route_choices, rng)
         limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
-        self.trip = Trip(route, min(1, len(route) - 1), limit)
+        self.trip = Trip(route, first_waypoint(route, seen), limit)
+
+    def _detour(self, start: int, destination: int, planner: Planner) -> Route:
+        """A route without the edges that failed in this episode, or with them when there is no other."""
+        if self.config.avoid_failed and self._avoided:
+            try:
+                return self._route(start, destination, planner.without(self._avoided))
+            except NoRouteError:
+                self._avoided.clear()
+        return self._route(start, destination, planner)
 
     def _route(self, start: int, destination: int, planner: Planner) -> Route:
         if destination != GOAL:
@@ -212,6 +230,14 @@ class Navigator:
 
 
 _NO_LIMIT = 2**62
+
+
+def first_waypoint(route: Route, seen: Sighting) -> int:
+    """Where a route begins: after its first landmark when the agent is there, and else at that landmark itself.
+
+    The first landmark is then only the most similar one; the next may be beyond the reach of the local policy.
+    """
+    return 0 if seen.localized is None else min(1, len(route) - 1)
 
 
 def draw_frontier(among: Array, visits: Array, rule: str, rng: np.random.Generator) -> int:

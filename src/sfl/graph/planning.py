@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import pairwise
+
 import numpy as np
 from scipy.sparse.csgraph import connected_components, dijkstra
 
@@ -35,6 +38,15 @@ class Planner:
             route.append(int(before[route[-1]]))
         return tuple(reversed(route))
 
+    def without(self, pairs: Collection[tuple[int, int]]) -> Planner:
+        """The same graph less some edges."""
+        if not pairs:
+            return self
+        kept = [
+            pair not in pairs for pair in zip(self.edges.sources.tolist(), self.edges.targets.tolist(), strict=True)
+        ]
+        return Planner(self.edges.keep(np.array(kept, dtype=bool)))
+
     def companions(self, start: int) -> Array:
         """Landmarks that can be reached from `start` and from which `start` can be reached, itself included."""
         if self._component is None:
@@ -56,7 +68,7 @@ def shortest_routes(edges: Edges, start: int, goal: int, count: int) -> list[Rou
     weight = {(i, j): w for i, j, w in zip(edges.sources.tolist(), edges.targets.tolist(), edges.weights, strict=True)}
 
     def cost(route: Route) -> float:
-        return float(sum(weight[pair] for pair in zip(route, route[1:], strict=False)))
+        return float(sum(weight[pair] for pair in pairwise(route)))
 
     found = [Planner(edges).route(start, goal)]
     waiting: dict[Route, float] = {}

@@ -1,13 +1,15 @@
-"""SFS of the agent's state to every landmark, and its median over the last steps (paper, appendix on aggregating SFS)."""
+"""SFS of the agent's state to every landmark, and its median over the last steps (paper, appendix: aggregating SFS)."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from sfl.data.types import Array
 
+HALF = torch.tensor(0.5)
+"""As a tensor, because a number would be made into one at every step."""
 UNSEEN = 1e9
 """Stands for a similarity not seen yet: above every cosine, and finite, because it takes part in differences."""
 
@@ -18,8 +20,10 @@ class Localizer:
     def __init__(self, dim: int, window: int, device: torch.device) -> None:
         self.window, self.device = window, device
         self._columns = torch.zeros(dim, 0, device=device)
-        self._seen: list[int] = []
-        self._places: list[int] = []  # of each environment's oldest similarity in the history
+        self._seen: list[int] = []  # of each environment in its episode, counted up to W
+        self._places: list[int] = []  # of each environment's oldest similarity, counted from the clock
+        self._clock = 0
+        self._ordered: OrderedWindow | None = None
         self._forget_all()
 
     def fresh(self) -> Localizer:
@@ -34,11 +38,24 @@ class Localizer:
         return self._columns.mT
 
     def set_rows(self, psi: Tensor, same_landmarks: bool) -> None:
-        """New psi [L, F] of all landmarks; when some are other landmarks than before, the medians start afresh."""
+        """New unit psi [L, F] of all landmarks; when some are others than before, the medians start afresh."""
         # A column for each landmark: the product with few states is then up to twice as fast.
-        self._columns = functional.normalize(psi, dim=1).to(self.device).mT.contiguous()
+        self._columns = psi.to(self.device).mT.contiguous()
         if not same_landmarks:
             self._forget_all()
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays: psi of the landmarks and the history of every environment."""
+        places = [(self._clock + place) % self.window for place in self._places]
+        rings = np.array([self._seen, places], dtype=np.int64).reshape(2, -1)
+        return {"psi": self.rows.cpu().numpy().copy(), "history": self._history.cpu().numpy().copy(), "rings": rings}
+
+    def load_state(self, state: dict[str, Array]) -> None:
+        """Take up arrays made by `state`."""
+        self.set_rows(torch.from_numpy(state["psi"].copy()), same_landmarks=False)
+        self._clock = 0
+        self._seen, self._places = state["rings"].tolist()
+        self._keep(torch.from_numpy(state["history"].copy()).to(self.device))
 
     def reset(self, env_index: int) -> None:
         """An episode of this environment starts: similarities of another place say nothing here."""
@@ -49,81 +66,89 @@ class Localizer:
             room = torch.full((self.window, more, self._columns.shape[1]), UNSEEN, device=self.device)
             self._keep(torch.cat([self._history, room], dim=1))
         self._seen[env_index] = 0
+        self._all_ripe = False
         self._history[:, env_index] = UNSEEN
-        if self._ordered is not None:
-            self._ordered.planes[:, env_index] = UNSEEN
+        self._ordered = None
 
     def similarity(self, psi: Tensor) -> Tensor:
-        """SFS [B, L] of unit psi [B, F]."""
-        return psi @ self._columns
+        """SFS [B, L] of unit psi [B, F], or [L] of [F]."""
+        return torch.mm(psi, self._columns) if psi.dim() == 2 else psi @ self._columns  # mm looks less at its arguments
 
     def smooth(self, similarity: Tensor, env_indices: Array) -> Tensor:
         """Median over the last W similarities [B, L]; the newest alone until W were seen in the episode."""
         if self.window == 1:
             return similarity
         envs = env_indices.tolist()
-        in_step = envs == self._everybody and self._places.count(self._places[0]) == len(envs)
-        result = self._slide(similarity) if in_step else self._slide_some(similarity, envs)
-        for env in envs:
-            self._seen[env] += 1
-            self._places[env] = (self._places[env] + 1) % self.window
-        young = [row for row, env in enumerate(envs) if self._seen[env] < self.window]
-        if young:
-            result[young] = similarity[young]
-        return result
+        if self._in_step and envs == self._everybody:
+            medians = self._slide_all(similarity)
+        else:
+            medians = self._slide_some(similarity, envs)
+        return medians if self._all_ripe else self._newest_of_young(medians, similarity, envs)
 
-    def _slide(self, similarity: Tensor) -> Tensor:
-        """All environments, in order and in step: only what leaves and what comes is moved in the sorted history."""
+    def _slide_all(self, similarity: Tensor) -> Tensor:
+        """All environments, in order and in step: only what leaves and what comes moves in the sorted history."""
         if self._ordered is None:
             self._ordered = OrderedWindow(self._history)
-        oldest = self._planes[self._places[0]]
-        self._ordered.replace(oldest, similarity)
-        oldest.copy_(similarity)
-        return self._ordered.median()
+        place = self._planes[(self._clock + self._places[0]) % self.window]
+        self._clock += 1
+        self._ordered.remove(place)
+        return self._ordered.insert(torch.mul(similarity, HALF, out=place))
 
     def _slide_some(self, similarity: Tensor, envs: list[int]) -> Tensor:
         """Some environments, in any order."""
-        self._ordered = None
-        self._history[[self._places[env] for env in envs], envs] = similarity
-        return median(self._history[:, envs])
+        places = [(self._clock + self._places[env]) % self.window for env in envs]
+        self._history[places, envs] = similarity * HALF
+        for env in envs:
+            self._places[env] += 1
+        self._in_step, self._ordered = len(set(self._places)) == 1, None
+        return 2 * median(self._history[:, envs])
+
+    def _newest_of_young(self, medians: Tensor, newest: Tensor, envs: list[int]) -> Tensor:
+        """The newest instead of the median where fewer than W were seen."""
+        for env in envs:
+            self._seen[env] += 1
+        young = [row for row, env in enumerate(envs) if self._seen[env] < self.window]
+        medians[young] = newest[young]
+        self._all_ripe = min(self._seen) >= self.window
+        return medians
 
     def _forget_all(self) -> None:
         self._seen = [0] * len(self._seen)
+        self._all_ripe = False
         landmarks = self._columns.shape[1]
         self._keep(torch.full((self.window, len(self._seen), landmarks), UNSEEN, device=self.device))
 
     def _keep(self, history: Tensor) -> None:
-        self._history = history  # [W, environments, L], a ring
+        self._history = history  # [W, environments, L], a ring of halves: the mean of two in the middle is their sum
         self._planes = history.unbind(0)  # an index into a tensor costs as much as the arithmetic on it
         self._everybody = list(range(history.shape[1]))
-        self._ordered: OrderedWindow | None = None
+        self._in_step, self._ordered = len(set(self._places)) <= 1, None
 
 
 class OrderedWindow:
-    """The last W values of many series, sorted; one comes and one goes in three operations, without sorting."""
+    """The last W values of many series, sorted; one goes and one comes in a few operations, without sorting."""
 
     def __init__(self, history: Tensor) -> None:
         window = len(history)
-        self.planes = history.sort(dim=0).values  # [W, ...]
-        self._lower, self._upper = self.planes[:-1], self.planes[1:]
-        self._middle = self.planes[(window - 1) // 2], self.planes[window // 2]
-        self._stays_up = torch.empty_like(self._upper)
-        rest = torch.full_like(history[:1], UNSEEN).expand(window + 1, *history.shape[1:]).clone()
+        self._planes = history.sort(dim=0).values  # [W, ...]
+        self._lower, self._upper = self._planes[:-1], self._planes[1:]
+        self._low, self._high = self._planes[(window - 1) // 2], self._planes[window // 2]
+        rest = torch.full((window + 1, *history.shape[1:]), UNSEEN, device=history.device)
         rest[0] = -UNSEEN
         self._rest, self._below, self._above = rest[1:-1], rest[:-1], rest[1:]
 
-    def replace(self, oldest: Tensor, newest: Tensor) -> None:
-        """Take `oldest`, which must be among the values, out and put `newest` in."""
-        # Without the oldest, each place above it takes the next value and each place below keeps its own; weights of
-        # exactly 0 and 1 select, and do so several times faster than a mask.
-        torch.gt(self._upper, oldest, out=self._stays_up)
-        torch.lerp(self._lower, self._upper, self._stays_up, out=self._rest)
-        # The newest goes between its neighbours; everything else is bounded by itself.
-        torch.clamp(newest, self._below, self._above, out=self.planes)
+    def remove(self, value: Tensor) -> None:
+        """Take out a value that is among them; `insert` must follow."""
+        # What lies above it moves down one place. Weights of exactly 0 and 1 select as a mask does, but faster; they go
+        # where the result will, because memory that the product has driven from the cache is dear.
+        torch.gt(self._upper, value, out=self._rest)
+        torch.lerp(self._lower, self._upper, self._rest, out=self._rest)
 
-    def median(self) -> Tensor:
-        """Of an even number, the mean of the two in the middle."""
-        return torch.add(*self._middle).mul_(0.5)
+    def insert(self, value: Tensor) -> Tensor:
+        """Put in a value; returns the sum of the two in the middle, or of an odd number twice the one."""
+        # Each place takes the value if it lies between the two neighbours there, and else the nearer one.
+        torch.clamp(value, self._below, self._above, out=self._planes)
+        return torch.add(self._low, self._high)
 
 
 def median(values: Tensor) -> Tensor:

@@ -21,4 +21,4 @@ def load_module(module: nn.Module, prefix: str, arrays: dict[str, Array]) -> Non
     wrong = [name for name, value in given.items() if value is None or value.shape != tuple(expected[name].shape)]
     if wrong:
         raise CheckpointError(f"The checkpoint does not fit the network {prefix!r}: missing or misshapen {wrong}.")
-    module.load_state_dict({name: torch.from_numpy(value).to(expected[name].dtype) for name, value in given.items()})  # type: ignore[arg-type, union-attr]
+    module.load_state_dict({name: torch.from_numpy(value).to(expected[name].dtype) for name, value in given.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -141,7 +142,7 @@ class SuccessorLearner:
 class Whitening(nn.Module):
     """Running second moment of phi, and the symmetric matrix that makes it the identity; no change until tracked.
 
-    The mean is left in: it is what lets the cosine tell far states apart, as the constant part of one-hot features does.
+    The mean is left in: it lets the cosine tell far states apart, as the constant part of one-hot features does.
     The symmetric root is taken because it moves continuously when the moment does: psi need not be relearned.
     """
 
@@ -160,8 +161,10 @@ class Whitening(nn.Module):
         self.register_buffer("tracked", torch.zeros((), dtype=torch.int64))
 
     def forward(self, phi: Tensor) -> Tensor:
-        """White features of features [..., F]."""
-        return phi if self.tracked == 0 else phi @ self.matrix
+        """White features of features [..., F], all of one norm: rare states would otherwise outweigh the others."""
+        if self.tracked == 0:
+            return phi
+        return functional.normalize(phi @ self.matrix, dim=-1) * math.sqrt(phi.shape[-1])
 
     @torch.no_grad()
     def track(self, phi: Tensor, weights: Tensor) -> None:

@@ -134,4 +134,5 @@ def make_encoder(shape: tuple[int, ...], dim: int, norm: float) -> Encoder:
 
 def scale_to_norm(features: Tensor, norm: float) -> Tensor:
     """Each row scaled to the given Euclidean norm."""
-    return features * (norm / features.norm(dim=1, keepdim=True).clamp_min(1e-8))
+    lengths: Tensor = features.norm(dim=1, keepdim=True)
+    return features * (norm / lengths.clamp_min(1e-8))

@@ -31,8 +31,8 @@ class SuccessorNetwork(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """psi(s, a) for all actions, [B, A, F]."""
-        output: Tensor = self.head(self.trunk(features))
-        return output.unflatten(1, (self.action_count, self.dim))
+        output: Tensor = self.head(self.trunk(features)).unflatten(1, (self.action_count, self.dim))
+        return output
 
     @torch.no_grad()
     def of_actions(self, features: Tensor, counts: list[int]) -> tuple[Tensor, Pull]:
@@ -73,7 +73,7 @@ class SuccessorNetwork(nn.Module):
         return hidden, pull_all
 
     def mean_over_actions(self, features: Tensor) -> Tensor:
-        """psi(s) of the uniform policy, [B, F]: the heads are linear, so their weights are averaged instead of outputs."""
+        """psi(s) of the uniform policy, [B, F]: heads are linear, so their weights are averaged, not their outputs."""
         weights, biases = self._heads()
         return functional.linear(self.trunk(features), weights.mean(0), biases.mean(0))
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor, nn
+from torch import Tensor
 
 Pull = Callable[[Tensor], None]
 
 
-def accumulate(parameter: nn.Parameter, gradient: Tensor) -> None:
+def accumulate(parameter: Tensor, gradient: Tensor) -> None:
     """Add to a parameter's gradient, in place where there is one."""
     if parameter.grad is None:
         parameter.grad = gradient.clone()
@@ -25,6 +25,6 @@ def pull_autograd(output: Tensor) -> Pull:
     """The pull of any module that was run with autograd on."""
 
     def pull(gradient: Tensor) -> None:
-        output.backward(gradient)  # type: ignore[no-untyped-call]
+        output.backward(gradient)
 
     return pull

@@ -151,13 +151,18 @@ def present(folder: Path) -> Path:
 
 
 def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    """Exact names and shapes or an error that lists what differs."""
+    """Exact names and shapes or an error that lists what differs; what is empty in a fresh agent grows freely."""
     missing, foreign = sorted(set(expected) - set(loaded)), sorted(set(loaded) - set(expected))
     if missing or foreign:
         raise CheckpointError(f"Checkpoint {folder} does not fit the agent: missing {missing}, unknown {foreign}.")
-    other = [name for name in expected if np.shape(loaded[name]) != np.shape(expected[name])]
+    other = [name for name, array in expected.items() if not _fits(np.shape(loaded[name]), np.shape(array))]
     if other:
         raise CheckpointError(f"Checkpoint {folder} does not fit the agent: other shapes of {other}.")
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    pairs = zip(shape, expected, strict=True)
+    return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
 
 
 def is_disk_full(error: BaseException) -> bool:

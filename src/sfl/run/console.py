@@ -38,7 +38,8 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write mappings with the same keys to a CSV file, in place of what it held."""
+    """Write mappings with the same keys to a CSV file, in place of what it held; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.agents.sfl.config import SFLConfig
+from sfl.agents.sfl.config import recommended
 from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
@@ -38,7 +38,7 @@ class SFL:
 
     def __init__(self, env: EnvLike, config: AgentConfig | None = None, seed: int = 0, device: str = "auto") -> None:
         envs = _environments(env)
-        config = SFLConfig() if config is None else config
+        config = recommended() if config is None else config
         spec = env_spec(envs[0], len(envs))
         self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, _env_name(envs[0]))
 

@@ -14,7 +14,7 @@ from sfl.agents.sfl.tabular import TabularRepresentation
 from sfl.agents.sfl.walker import FrozenPolicy, Walker
 from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
-from sfl.graph.edges import EdgeStatistics, Edges, form_edges
+from sfl.graph.edges import Edges, EdgeStatistics, form_edges
 from sfl.graph.planning import Planner
 
 
@@ -99,7 +99,7 @@ class SFLAgent:
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs."""
         state = AgentState(generators={"act": generator_state(self._rng)})
-        self.representation.save(state)
+        self.representation.write_state(state)
         edges = self.edges
         columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
         state.graph = self.memory.state() | self.statistics.state() | {f"edge_{k}": v for k, v in columns.items()}
@@ -116,7 +116,7 @@ class SFLAgent:
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`."""
         restore_generator(self._rng, state.generators["act"])
-        self.representation.load(state)
+        self.representation.read_state(state)
         graph, counters = state.graph, state.counters
         self.memory.load_state(graph)
         self.memory.load_candidate_state(graph)

@@ -86,5 +86,35 @@ def as_released(config: SFLConfig) -> SFLConfig:
             inherit_transition=True,
             weight="log-frequency",
         ),
-        navigator=replace(config.navigator, one_trip=True, route_choices=5),
+        navigator=replace(config.navigator, one_trip=True, route_choices=5, replan_off_route=False),
+    )
+
+
+def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
+    """Our own settings; docs/agents/sfl.md says what each difference from the paper's is for."""
+    return SFLConfig(
+        features=FeatureConfig(start_step=500, stop_step=5_000, updates_per_step=0.5),
+        successor=SuccessorConfig(
+            batch_norm=False,
+            gamma=0.97,
+            learning_rate=2e-3,
+            batch_size=512,
+            target_rate=0.05,
+            start_step=2_000,
+            updates_per_step=0.2,
+            count_power=0.5,
+            whiten=True,
+            unit_scale=True,
+        ),
+        landmarks=LandmarkConfig(
+            limit=limit,
+            add_threshold=add_threshold,
+            localize_threshold=0.75,
+            start_step=5_000,
+            add_every=500,
+            update_every=250,
+        ),
+        edges=EdgeConfig(weight="steps", form_every=250),
+        navigator=NavigatorConfig(avoid_failed=True, shake_steps=4),
+        replay_size=400_000,
     )

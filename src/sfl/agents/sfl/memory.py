@@ -91,7 +91,7 @@ class LandmarkMemory:
     def refresh(self, source: PsiSource) -> None:
         """psi of the landmarks from the present networks (every N_update steps)."""
         if self.observations:
-            self.localizer.set_rows(source.psi(np.stack(self.observations)).mean(1), same_landmarks=True)
+            self.localizer.set_rows(unit(source.psi(np.stack(self.observations)).mean(1)), same_landmarks=True)
 
     def admit(self, source: PsiSource, step: int) -> list[tuple[int, Candidate]]:
         """Up to N_cand candidates become landmarks, each tested against those before it; the buffer is emptied."""
@@ -102,7 +102,7 @@ class LandmarkMemory:
         self.refresh(source)
         psi = unit(source.psi(np.stack([candidate.observation for candidate in candidates])).mean(1))
         ranking = candidate_ranking(self.localizer.similarity(psi).cpu().numpy(), self.config.candidate_order)
-        admitted = []
+        admitted: list[tuple[int, Candidate]] = []
         for place in ranking.tolist():
             if len(admitted) == self.config.candidates_per_add:
                 break
@@ -113,17 +113,15 @@ class LandmarkMemory:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
-        rows = {"psi": self.localizer.rows.cpu().numpy().copy()}
-        if self.observations:
-            rows["observations"] = np.stack(self.observations)
-        return self.set.state() | rows
+        rows = {"observations": np.stack(self.observations)} if self.observations else {}
+        return self.set.state() | self.localizer.state() | rows
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
         self.set.load_state(state)
         self.observations = list(state.get("observations", []))
         self._index = {observation.tobytes(): index for index, observation in enumerate(self.observations)}
-        self.localizer.set_rows(torch.from_numpy(state["psi"].copy()), same_landmarks=False)
+        self.localizer.load_state(state)
 
     def candidate_state(self) -> dict[str, Array]:
         """The candidate buffer as plain arrays."""
@@ -155,6 +153,8 @@ class LandmarkMemory:
         else:
             among = self.localizer.similarity(rows).cpu().numpy()
             index = landmark_to_replace(self.config.replace, self.set.visits, among, similarity)
+            if self.set.added_at[index] == step:  # it has had no time to be visited
+                return None
             del self._index[self.observations[index].tobytes()]
             self.set.replace(index, candidate.origin, step)
             self.observations[index] = candidate.observation

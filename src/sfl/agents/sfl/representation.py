@@ -16,10 +16,12 @@ from sfl.data.observations import ObservationTable, distinct
 from sfl.data.replay import NStepBatch, SequenceReplay
 from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.data.windows import WindowTable
+from sfl.learners.feature_cache import FeatureCache
 from sfl.learners.state import load_module, module_state
 from sfl.learners.successor import SuccessorBatch, SuccessorLearner
 from sfl.learners.time_contrastive import TimeContrastiveLearner
 from sfl.nn.encoders import GridEncoder
+from sfl.nn.pullback import Pull
 
 
 class PsiSource(Protocol):
@@ -44,10 +46,10 @@ class Representation(PsiSource, Protocol):
     def frozen(self) -> PsiSource:
         """A copy that later learning does not change."""
 
-    def save(self, state: AgentState) -> None:
+    def write_state(self, state: AgentState) -> None:
         """Write into a checkpoint."""
 
-    def load(self, state: AgentState) -> None:
+    def read_state(self, state: AgentState) -> None:
         """Read from a checkpoint."""
 
 
@@ -66,6 +68,7 @@ class LearnedRepresentation:
         windows = WindowTable(spec.observation_shape, spec.observation_dtype) if windowed else None
         self._table = ObservationTable(spec.observation_shape, spec.observation_dtype, windows)
         self._replay = SequenceReplay(self._table, config.replay_size, spec.env_count)
+        self._cache = FeatureCache(self.dim, device)
         self._due = {"features": 0.0, "successor": 0.0}
         self._gradient_steps = 0
 
@@ -95,13 +98,13 @@ class LearnedRepresentation:
         """A copy that later learning does not change."""
         return FrozenRepresentation(copy.deepcopy(self.features), copy.deepcopy(self.successor))
 
-    def save(self, state: AgentState) -> None:
+    def write_state(self, state: AgentState) -> None:
         """Networks, optimisers, replay and counters."""
         learner = self.successor
         state.networks |= module_state(self.features.encoder, "encoder") | module_state(learner.network, "successor")
         state.networks |= module_state(learner.target, "target") | module_state(learner.whitening, "whitening")
         state.optimisers |= self.features.optimiser.state("encoder") | learner.optimiser.state("successor")
-        state.replay |= self._replay.state()
+        state.replay |= self._replay.state() | self._cache.state()
         state.generators["replay"] = generator_state(self._rng)
         state.counters["representation"] = {
             "due": dict(self._due),
@@ -109,8 +112,8 @@ class LearnedRepresentation:
             "sf_gradient_steps": learner.gradient_steps,
         }
 
-    def load(self, state: AgentState) -> None:
-        """Everything that `save` wrote; a slim copy without optimisers and replay still acts."""
+    def read_state(self, state: AgentState) -> None:
+        """Everything that `write_state` wrote; a slim copy without optimisers and replay still acts."""
         learner, counters = self.successor, state.counters["representation"]
         load_module(self.features.encoder, "encoder", state.networks)
         load_module(learner.network, "successor", state.networks)
@@ -120,6 +123,7 @@ class LearnedRepresentation:
             self.features.optimiser.load_state("encoder", state.optimisers)
             learner.optimiser.load_state("successor", state.optimisers)
             self._replay.load_state(state.replay)
+            self._cache.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
         self._due, self._gradient_steps = dict(counters["due"]), counters["gradient_steps"]
         learner.gradient_steps = counters["sf_gradient_steps"]
@@ -142,16 +146,24 @@ class LearnedRepresentation:
         if not drawn:
             return {}
         unique, places = distinct(np.concatenate([slots.reshape(-1) for slots in drawn]))
-        with torch.set_grad_enabled(learn_phi):
-            features, pull = self.features.encode_slots(self._table, unique)
+        features, pull = self._encode(unique, learn_phi)
         rows = torch.from_numpy(places).to(self.device).split([slots.size for slots in drawn])
         metrics: Metrics = {}
         if batch is not None:
             phi = features.index_select(0, rows[-1]).unflatten(0, drawn[-1].shape)
             metrics |= self.successor.update(self._successor_batch(batch, phi))
-        if triplets is not None:
+        if triplets is not None and pull is not None:
             metrics |= self.features.update(features, pull, rows[0].unflatten(0, triplets.shape))
         return metrics
+
+    def _encode(self, slots: Array, learn_phi: bool) -> tuple[Tensor, Pull | None]:
+        """Features [U, F] of distinct slots, with their pull when phi learns from them."""
+        if learn_phi:
+            self._cache.clear()
+            return self.features.encode_slots(self._table, slots)
+        with torch.no_grad():
+            features = self._cache.rows(self._table, slots, lambda new: self.features.encode_slots(self._table, new)[0])
+        return features, None
 
     def _sample_triplets(self) -> Array | None:
         return self._replay.sample_triplets(self._rng, self.config.features.batch_size, self.features.windows)

@@ -1,7 +1,8 @@
-"""phi as one-hot vectors and psi solved exactly: the yardstick that tells errors of the representation from the graph's."""
+"""phi as one-hot vectors, psi solved exactly: what is left are the errors of the graph."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -55,16 +56,22 @@ class TabularRepresentation:
         other._numbers, other._rows, other._psi = dict(self._numbers), list(self._rows), self._psi
         return other
 
-    def save(self, state: AgentState) -> None:
-        """Observations in the order of their numbers, counts, and psi as solved last."""
-        rows = np.stack(self._rows) if self._rows else np.zeros((0, *self._shape), dtype=self._dtype)
-        counts = np.array([(*key, count) for key, count in sorted(self._counts.items())], dtype=np.int64)
-        state.networks |= {"tabular.psi": self._psi}
-        state.replay |= {"tabular.observations": rows, "tabular.counts": counts.reshape(-1, 4)}
+    def write_state(self, state: AgentState) -> None:
+        """Observations in the order of their numbers, counts, and psi as solved last.
 
-    def load(self, state: AgentState) -> None:
-        """Take up what `save` wrote."""
-        self._rows = list(state.replay["tabular.observations"])
+        Observations are written as bytes: a small checkpoint halves the precision of numbers, and only an identical
+        observation is known again.
+        """
+        size = math.prod(self._shape) * np.dtype(self._dtype).itemsize
+        packed = np.frombuffer(b"".join(row.tobytes() for row in self._rows), np.uint8).reshape(len(self._rows), size)
+        counts = np.array([(*key, count) for key, count in sorted(self._counts.items())], dtype=np.int64)
+        state.networks |= {"tabular.psi": self._psi, "tabular.observations": packed}
+        state.replay |= {"tabular.counts": counts.reshape(-1, 4)}
+
+    def read_state(self, state: AgentState) -> None:
+        """Take up what `write_state` wrote; a slim copy without counts still acts."""
+        packed = state.networks["tabular.observations"]
+        self._rows = list(np.frombuffer(packed.tobytes(), self._dtype).reshape(len(packed), *self._shape))
         self._numbers = {row.tobytes(): number for number, row in enumerate(self._rows)}
         self._counts = Counter({(s, a, t): n for s, a, t, n in state.replay["tabular.counts"].tolist()})
         self._psi = state.networks["tabular.psi"].astype(np.float32)

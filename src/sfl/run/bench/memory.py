@@ -1,0 +1,47 @@
+"""Resident memory, measured in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sfl.run.bench.rows import Row, Sizes, row
+from sfl.run.config import Experiment
+from sfl.run.train import train
+
+
+def in_fresh_process(function: Callable[..., Any], *args: Any) -> Any:
+    """The result of a function of this package, called where nothing else was loaded."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
+def resident_megabytes(which: Literal["VmRSS", "VmHWM"]) -> float:
+    """Memory of this process, now (VmRSS) or at its highest (VmHWM); without /proc, at its highest."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith(which))
+        return int(line.split()[1]) * 1024 / 1e6
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+def measure_training_memory(experiment: Experiment, sizes: Sizes) -> list[Row]:
+    """The highest memory of a short but whole run: training, evaluation, checkpoints."""
+    settings = replace(experiment.train, steps=sizes.memory_steps, eval_every=0)
+    short = replace(experiment, train=settings, eval=replace(experiment.eval, episodes=experiment.eval.parallel))
+    megabytes = in_fresh_process(_train_and_weigh, short)
+    return [row("memory", f"{experiment.name}: highest of a run", megabytes, "MB", at_most=1000)]
+
+
+def _train_and_weigh(experiment: Experiment) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        train(experiment, 0, folder, "cpu")
+    return resident_megabytes("VmHWM")

@@ -1,0 +1,230 @@
+"""The benchmarks measure what they say; how fast anything is, is not tested."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sfl import experiments
+from sfl.core.errors import UsageError
+from sfl.data.observations import ObservationTable
+from sfl.data.types import Array, EnvSpec, Transitions
+from sfl.data.windows import WindowTable
+from sfl.envs import GridWorld
+from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner
+from sfl.run.bench import MEMORY, SHARES, SPEED, bench
+from sfl.run.bench.eager import PlainLoop, PlainReplay, encoder_loss, successor_loss
+from sfl.run.bench.growth import STRIDES, ring_statistics
+from sfl.run.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
+from sfl.run.bench.memory import resident_megabytes
+from sfl.run.bench.rows import Sizes, row
+from sfl.run.bench.shares import SPANS
+from sfl.run.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
+
+TINY = Sizes(
+    fill_steps=160,
+    settle_steps=16,
+    share_steps=16,
+    rounds=2,
+    block_steps=8,
+    observation_steps=20,
+    memory_steps=400,
+    landmarks=(40, 70),
+    features=16,
+    turn_seconds=0.001,
+)
+CPU = torch.device("cpu")
+
+
+def small(name: str) -> Subject:
+    """A paper preset with small batches."""
+    subject = minigrid_only(experiments.get(name))
+    agent = subject.agent
+    features, successor = replace(agent.features, batch_size=8), replace(agent.successor, batch_size=8)
+    return replace(subject, agent=replace(agent, features=features, successor=successor, replay_size=400), env_count=2)
+
+
+def step_of(frames: list[int], actions: list[int], after: list[int], ended: list[bool]) -> Transitions:
+    """Environments whose observations are single numbers."""
+    count, as_array = len(frames), lambda values: np.array(values, np.int64)[:, None]
+    none = np.zeros(count, bool)
+    envs, ends = np.arange(count), np.array(ended)
+    return Transitions(envs, as_array(frames), np.array(actions), np.zeros(count), none, ends, as_array(after))
+
+
+def test_every_declared_figure_is_given() -> None:
+    known = {name: experiments.tiny(experiments.get(name)) for name in {*SPEED, *SHARES, MEMORY}}
+    rows = bench("all", known, TINY)
+    figures = {(r["benchmark"], r["name"], r["unit"]): r for r in rows}
+    assert len(figures) == len(rows)
+    for name in SPEED:
+        assert figures["speed", f"{name}: ratio", "times"]["must"] == ">= 3"
+        env_id = known[name].env.id
+        assert figures["observation", f"{env_id}: ratio", "times"]["must"] == ">= 10"
+    for name in SHARES:
+        shares = [figures["step", f"{name}: {part}", "percent"]["value"] for part in (*SPANS, "rest")]
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+        assert figures["step", f"{name}: all", "ms"]["value"] > 0
+    for count in TINY.landmarks:
+        assert figures["graph", f"{count} landmarks: ratio", "times"]["must"] == "<= 1.5"
+        assert ("graph", f"{count} landmarks: form edges", "ms") in figures
+        assert ("graph", f"{count} landmarks: one route", "ms") in figures
+    assert figures["graph", "70 landmarks: memory", "MB"]["must"] == "<= 150"
+    assert figures["memory", f"{MEMORY}: highest of a run", "MB"]["must"] == "<= 1000"
+    assert all(math.isfinite(r["value"]) for r in rows)
+    assert all(list(r) == ["benchmark", "name", "value", "unit", "must", "held"] for r in rows)
+
+
+def test_a_benchmark_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match=r"No benchmark 'grahp'. Did you mean 'graph'\?"):
+        bench("grahp", {})
+    with pytest.raises(UsageError, match="random-fourroom is something else"):
+        minigrid_only(experiments.get("random-fourroom"))
+
+
+def test_rows_say_whether_the_figure_is_what_it_must_be() -> None:
+    assert row("speed", "a", 3.00001, "times", at_least=3)["held"] == "yes"
+    assert row("speed", "a", 2.9999999, "times", at_least=3) == {
+        "benchmark": "speed",
+        "name": "a",
+        "value": 3.0,
+        "unit": "times",
+        "must": ">= 3",
+        "held": "no",
+    }
+    assert row("graph", "a", 151.0, "MB", at_most=150)["held"] == "no"
+    assert row("graph", "a", 1.0, "ms")["held"] == ""
+
+
+def test_contestants_take_turns() -> None:
+    calls: list[str] = []
+    seconds = take_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2, repeats=3)
+    assert "".join(calls) == "aaabbbaaabbb"
+    assert {name: len(turns) for name, turns in seconds.items()} == {"a": 2, "b": 2}
+    assert median_ratio([2.0, 9.0, 8.0], [1.0, 3.0, 1.0]) == 3.0  # of 2, 3 and 8
+    assert repeats_for(lambda: None, 0.0) == 1
+
+
+class Clocked:
+    """Two methods, one inside the other, and a clock that they push forward."""
+
+    now = 0.0
+
+    def outer(self) -> str:
+        Clocked.now += 1.0
+        self.inner()
+        Clocked.now += 2.0
+        return "done"
+
+    def inner(self) -> None:
+        Clocked.now += 10.0
+
+
+def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfl.run.bench.timing.time.perf_counter", lambda: Clocked.now)
+    watch, outer = Stopwatch(), Clocked.outer
+    with watch.watching({"a": [(Clocked, "outer")], "b": [(Clocked, "inner")]}):
+        assert Clocked().outer() == "done"
+        Clocked().inner()
+    assert dict(watch.seconds) == {"a": 3.0, "b": 20.0}
+    assert Clocked.outer is outer
+    with pytest.raises(ZeroDivisionError), watch.watching({"a": [(Clocked, "outer")]}):
+        _ = 1 / 0
+    assert Clocked.outer is outer
+
+
+def test_everything_is_at_work_soon_after_the_fill() -> None:
+    loop = TrainingLoop(awake_at(small("paper-fourroom"), 100))
+    for _ in range(60):
+        loop.step()
+    state = loop.agent.state_dict()
+    assert state.counters["representation"]["gradient_steps"] == 2 * 20  # 20 of 120 steps, both learners
+    assert len(state.graph["psi"]) > 0
+
+
+def test_the_plain_replay_stays_within_episodes_and_windows() -> None:
+    spec = EnvSpec((1,), "int64", 4, env_count=2)
+    replay = PlainReplay(spec, capacity=120)
+    for time in range(100):  # episodes of 40 steps; environment 1 is 1000 ahead of environment 0
+        replay.add(step_of([time, 1000 + time], [time % 4, 3], [time + 1, 1001 + time], [time % 40 == 39] * 2))
+    rng = np.random.default_rng(0)
+    anchor, positive, negative = replay.triplets(rng, 500, FeatureConfig())[:, :, 0].T
+    assert np.abs(anchor - positive).max() <= 2
+    assert set(np.abs(anchor - negative)) == set(range(10, 16))
+    frames, actions = replay.transitions(rng, 500)
+    before, after = frames[:, :, 0].T
+    assert (after == before + 1).all()
+    assert (actions == np.where(before < 1000, before % 4, 3)).all()
+    # The last 60 of 102 entries are kept, two of the 102 being ends of episodes: the first is that of time 41.
+    assert before.min() == 41
+
+
+def test_the_plain_encoder_has_our_gradient() -> None:
+    config, spec = FeatureConfig(dim=8), EnvSpec((9, 9, 3), "uint8", 4)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        ours = TimeContrastiveLearner(config, spec, CPU)
+    plain = copy.deepcopy(ours.encoder)
+    frames = GridWorld("FourRoom").survey()[1]
+    table = ObservationTable(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
+    slots = np.array([table.hold(frame) for frame in frames])
+    triplets = np.random.default_rng(0).integers(len(frames), size=(32, 3))
+    features, pull = ours.encode_slots(table, slots)
+    ours.update(features, pull, torch.from_numpy(triplets))
+    plain.zero_grad()
+    encoded = plain(torch.from_numpy(frames[triplets]).flatten(0, 1)).unflatten(0, (32, 3))
+    encoder_loss(encoded, config).backward()
+    same_gradients(ours.encoder, plain)
+
+
+def test_the_plain_successor_network_has_our_gradient() -> None:
+    config = SuccessorConfig(hidden=(16,))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        ours = SuccessorLearner(config, 6, EnvSpec((6,), "float32", 4), CPU)
+        phi = torch.randn(20, 2, 6)
+    network, target = copy.deepcopy(ours.network), copy.deepcopy(ours.target)
+    actions = torch.arange(20) // 5  # ours wants rows in the order of their actions
+    ones = torch.ones(20)
+    ours.update(SuccessorBatch(phi[:, :1], ones[:, None], phi[:, 1], config.gamma * ones, ones, [5, 5, 5, 5]))
+    network.zero_grad()
+    successor_loss(network, target, phi, actions, config).backward()
+    same_gradients(ours.network, network)
+
+
+def same_gradients(ours: torch.nn.Module, plain: torch.nn.Module) -> None:
+    theirs = dict(plain.named_parameters())
+    assert any(float(p.grad.abs().max()) > 1e-4 for p in theirs.values() if p.grad is not None)
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(parameter.grad, theirs[name].grad, rtol=1e-4, atol=1e-5)
+
+
+def test_the_plain_loop_sees_the_whole_grid_and_learns() -> None:
+    subject = small("paper-fourroom")
+    filled, plain = TrainingLoop(subject), PlainLoop(subject)
+    for _ in range(40):
+        plain.replay.add(filled.step())
+    inner: list[Array] = [env.unwrapped.gen_obs()["observation"] for env in plain.envs]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(plain.observations, inner)
+    before = copy.deepcopy(plain.encoder.state_dict()), copy.deepcopy(plain.network.state_dict())
+    plain.step()
+    assert plain.gradient_steps == 2  # one for each environment
+    assert (plain.replay.heads == 41).all()
+    for old, module in zip(before, (plain.encoder, plain.network), strict=True):
+        assert any((old[name] != value).any() for name, value in module.state_dict().items())
+
+
+def test_landmarks_of_the_growth_benchmark_have_six_edges() -> None:
+    statistics = ring_statistics(100)
+    assert len(statistics.counts(True)) == len(STRIDES) * 100
+    assert set(statistics.counts(True).values()) == {2}
+
+
+def test_memory_is_that_of_this_process() -> None:
+    assert resident_megabytes("VmHWM") >= resident_megabytes("VmRSS") > 50
