@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from sfl.cli import main
 from sfl.run.evaluate import EPISODE_COLUMNS
 
 ROOT = Path(__file__).parents[1]
+SOURCES = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 TINY = ["train", "sfl-fourroom", "--tiny", "--device", "cpu"]
 
 
@@ -25,7 +28,7 @@ def sfl(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "sfl", *words],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env=SOURCES,
         capture_output=True,
         text=True,
         check=False,
@@ -117,8 +120,7 @@ def test_ctrl_c_saves_says_how_to_resume_and_resume_finishes(tmp_path: Path) -> 
         "--train.env-count",
         "1",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    process = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(words, cwd=tmp_path, env=SOURCES, stderr=subprocess.PIPE, text=True)
     path = tmp_path / "runs" / "sfl-fourroom" / "seed-0000"
     rows = path / "train.csv"
     while process.poll() is None and not (rows.exists() and rows.read_text().count("\n") > 20):
@@ -149,6 +151,7 @@ WRONG_USE = {
     "sfl-fourroom --threads 0": "--threads must be 1 or more, got 0",
     "sfl-fourroom extra": "Did not expect 'extra' here",
     "sfl-gym --env.id MountainCarContinuous-v0": "MountainCarContinuous-v0 has continuous actions",
+    "sfl-gym --env.id Pendulum-v1": "Pendulum-v1 has continuous actions",
     "sfl-gym --env.id CartPol-v1": "Did you mean 'CartPole-v1'?",
     "--seed 3": "Name the experiment first",
     "": "Name the experiment first",
@@ -180,6 +183,7 @@ def test_other_wrong_use_is_one_line(run: Path, tmp_path: Path, capsys: pytest.C
         ("resume", str(tmp_path)): "is not a run folder",
         ("eval", str(run), "--goal", "4,1"): "goal (4, 1) is inside a wall of sfl/FourRoom-v0",
         ("eval", str(run), "--start", "4,1,0"): "start (4, 1) is inside a wall of sfl/FourRoom-v0",
+        ("eval", str(run), "--goal", "50,1"): "goal (50, 1) is outside the 9x9 grid of sfl/FourRoom-v0",
         ("eval", str(run), "--goal", "no.png"): "no.png does not exist",
         ("eval", str(run), "--level", "hard"): "No level 'hard'",
         ("eval", str(run), "--episodes", "0"): "--episodes must be 1 or more, got 0",
@@ -200,6 +204,76 @@ def test_failures_exit_with_1(run: Path, tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "file").write_text("")
     assert main([*TINY, "--runs-dir", str(tmp_path / "file")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def damage(folder: Path) -> None:
+    file = folder / "checkpoints" / "last" / "networks.safetensors"
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def change_format(folder: Path) -> None:
+    header = folder / "checkpoints" / "last" / "format.json"
+    header.write_text(header.read_text().replace('"format": 1', '"format": 7'))
+
+
+def change_environment(folder: Path) -> None:
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("sfl/FourRoom-v0", "sfl/MultiRoom-N2-v0"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "line"),
+    [
+        (damage, "is damaged: networks.safetensors has 100 bytes instead of"),
+        (change_format, "has format 7, this version of sfl reads format 1. The last good checkpoint is"),
+        (change_environment, "was made in another environment: environment sfl/FourRoom-v0"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_one_line_from_every_command(
+    harm: Callable[[Path], None], line: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    harm(folder)
+    before = sorted(tmp_path.rglob("*"))
+    for words in (["eval"], ["resume"], ["plot"], ["video"], ["export", "--out", str(tmp_path / "slim")]):
+        assert main([words[0], str(folder), *words[1:]]) == 1, words
+        complaint = capsys.readouterr().err
+        assert line in complaint
+        assert complaint.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tabular-fourroom", "--tiny", "--device", "cpu", "--runs-dir", str(tmp_path)]) == 0
+    folder, slim = tmp_path / "tabular-fourroom" / "seed-0000", tmp_path / "slim"
+    assert main(["export", str(folder), "--out", str(slim)]) == 0
+    capsys.readouterr()
+    results = []
+    for path, words in ((folder, []), (slim, []), (folder, ["--checkpoint", "000000600"])):
+        assert main(["eval", str(path), "--episodes", "2", "--json", *words]) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0] == results[1]
+    assert {row["env_steps"] for row in results[2]} == {600}
+    assert main(["plot", str(slim)]) == 0
+    assert all(Path(figure).is_file() for figure in capsys.readouterr().out.split())
+
+
+def test_bench_writes_its_rows_into_a_folder_that_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"benchmark": "graph", "name": "one", "value": 2.5, "unit": "ms", "must": "", "held": ""}
+    monkeypatch.setattr("sfl.run.bench.bench", lambda name, experiments: [row])
+    out = tmp_path / "not" / "yet" / "graph.csv"
+    assert main(["bench", "graph", "--out", str(out)]) == 0
+    assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"
+
+
+def test_help_and_wrong_words_are_answered_without_torch(tmp_path: Path) -> None:
+    code = "import sys; from sfl.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    for words in (["--help"], ["trian"], ["report", "--jsn"], ["eval"], ["train"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False, env=SOURCES
+        )
+        assert done.returncode == 0, (words, done.stderr)
 
 
 def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,8 +41,8 @@ def _ours(env: str, steps: int) -> Experiment:
     return Experiment(
         name=f"sfl-{env}",
         env=MiniGridConfig(id=MINIGRID[env]),
-        agent=recommended(_limit(env), add_threshold=0.4 if env == "fourroom" else 0.5),
-        train=TrainConfig(steps=steps, env_count=8, eval_every=5_000, checkpoint_every=10_000, log_every=1_000),
+        agent=recommended(_limit(env), add_threshold=0.5 if env == "fourroom" else 0.6),
+        train=TrainConfig(steps=steps, env_count=8, eval_every=10_000, checkpoint_every=10_000, log_every=1_000),
         eval=EvalConfig(),
     )
 

@@ -29,7 +29,7 @@ def test_it_learns_to_walk_a_corridor_from_end_to_end() -> None:
             batch_size=256,
             target_rate=0.05,
             start_step=500,
-            updates_per_step=0.2,
+            updates_per_step=0.5,
             whiten=True,
             unit_scale=True,
         ),

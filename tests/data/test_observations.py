@@ -100,6 +100,7 @@ def test_slots_are_told_once_after_they_were_given_an_observation() -> None:
     assert table.take_written() == [first, second]
     assert table.take_written() == []
     table.release(first)
+    table.release(first)
     assert table.take_written() == []
     assert table.hold(number(3)) == first
     assert table.take_written() == [first]

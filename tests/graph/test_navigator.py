@@ -163,6 +163,25 @@ def test_late_it_may_first_shake_itself_free() -> None:
     assert [script.see(None) for _ in range(2)] == [None, 1]
 
 
+def failed_twice(**settings: object) -> list[tuple[int, ...]]:
+    """Routes after the leg from 1 to 2 was late, then that from 1 to 4 or again to 2, and in a new episode."""
+    script = Script(replan_after=2, **settings).begin(goal_links=[3])  # type: ignore[arg-type]
+    routes = []
+    for _ in range(2):
+        for localized in (1, None):
+            script.see(localized)
+        assert script.see(None, nearest=1) == 1
+        routes.append(script.route)
+    script.begin(goal_links=[3]).see(1)
+    return [*routes, script.route]
+
+
+def test_edges_that_failed_may_be_avoided_until_there_is_no_way_around() -> None:
+    direct, around = (1, 2, 3, GOAL), (1, 4, 3, GOAL)
+    assert failed_twice() == [direct, direct, direct]
+    assert failed_twice(avoid_failed=True) == [around, direct, direct]  # all forgiven, then forgotten
+
+
 def test_with_replan_after_zero_it_is_never_late() -> None:
     script = Script(frontier=3, replan_after=0, frontier_steps=50, steps_per_landmark=50).begin()
     script.see(0)
@@ -303,9 +322,11 @@ def test_a_goal_without_any_landmark_is_walked_to_directly() -> None:
 # ---- state
 
 
-@pytest.mark.parametrize("seen_before", [[], [0], [0, None, 1], [0, 1, 2, 3], [0, 1, 2, 3, None, None]])
-def test_a_loaded_navigator_goes_on_alike(seen_before: list[int | None]) -> None:
+@pytest.mark.parametrize("avoid_failed", [False, True])
+@pytest.mark.parametrize("seen_before", [[], [0], [0, None, 1], [0, 1, 4], [0, 1, 2, 3], [0, 1, 2, 3, None, None]])
+def test_a_loaded_navigator_goes_on_alike(seen_before: list[int | None], avoid_failed: bool) -> None:
     settings: dict[str, object] = {"frontier": 3, "explore_steps": 6, "replan_after": 4, "frontier_steps": 9}
+    settings["avoid_failed"] = avoid_failed
     script = Script(**settings).begin()  # type: ignore[arg-type]
     for localized in seen_before:
         script.see(localized)

@@ -53,6 +53,14 @@ def test_the_next_shortest_routes_in_order() -> None:
     assert shortest_routes(draw(4, square), 2, 2, 3) == [(2,)]
 
 
+def test_a_graph_less_some_edges_leaves_the_whole_one_alone() -> None:
+    planner = Planner(draw(3, {(0, 1): 1.0, (1, 2): 1.0, (0, 2): 5.0}))
+    assert planner.without({(1, 2), (2, 0)}).route(0, 2) == (0, 2)  # the second is no edge
+    with pytest.raises(NoRouteError, match="no route from 0 to 2"):
+        planner.without({(1, 2), (0, 2)}).route(0, 2)
+    assert planner.without(set()).route(0, 2) == planner.route(0, 2) == (0, 1, 2)
+
+
 def simple_routes(weights: dict[tuple[int, int], float], size: int, start: int, goal: int) -> list[Route]:
     """Every route without a repeated landmark, cheapest first."""
     others = [node for node in range(size) if node not in (start, goal)]

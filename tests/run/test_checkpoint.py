@@ -168,7 +168,7 @@ def test_full_disk_is_one_line_and_leaves_the_old_checkpoint(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(checkpoint, where, full)
-    with pytest.raises(SflError, match=r"The disk is full: .*last was not saved"):
+    with pytest.raises(SflError, match=r"The disk is full: .*last was not saved, the checkpoint before it is whole"):
         save(folder, made(300))
     monkeypatch.undo()
     assert read(folder).env_steps == 200
@@ -180,7 +180,7 @@ def test_full_disk_as_safetensors_says_it(tmp_path: Path, monkeypatch: pytest.Mo
         raise checkpoint.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(SflError, match="The disk is full"):
+    with pytest.raises(SflError, match=r"The disk is full: .*last was not saved; free some space\."):
         save(tmp_path / "last", made())
     assert list(tmp_path.iterdir()) == []
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import SFLConfig
+from sfl.agents.sfl.agent import SFLAgent
+from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
 from sfl.core.errors import CheckpointError, UsageError
 from sfl.envs import GoalWrapper, MiniGridConfig, make_env
 from sfl.run.library import SFL
@@ -26,6 +27,12 @@ def test_ids_environments_functions_and_lists_are_taken() -> None:
         assert agent.learn(4).env_steps == 4
     with pytest.raises(UsageError, match="empty list"):
         SFL([], RandomConfig())
+
+
+def test_without_settings_it_takes_the_recommended_ones() -> None:
+    agent = SFL(FOURROOM)
+    assert agent.config == recommended()
+    assert agent.learn(3).env_steps == 3
 
 
 def test_environments_without_goals_are_wrapped() -> None:
@@ -87,6 +94,18 @@ def test_wrong_shapes_and_foreign_folders_are_refused(tmp_path: Path) -> None:
         SFL.load(tmp_path / "agent", "sfl/MultiRoom-N2-v0")
     with pytest.raises(UsageError, match="learns in 1 environments, got 2"):
         SFL.load(tmp_path / "agent", [make_env(MiniGridConfig()), make_env(MiniGridConfig())])
+
+
+def test_a_tabular_agent_survives_saving(tmp_path: Path) -> None:
+    agent = SFL(FOURROOM, TabularConfig(solve_every=20), seed=2).learn(50)
+    agent.save(tmp_path / "agent")
+    observation, _ = agent.envs[0].reset(seed=0)
+    seen = observation["observation"][None]
+    back = SFL.load(tmp_path / "agent", FOURROOM)
+    assert isinstance(agent.agent, SFLAgent)
+    assert isinstance(back.agent, SFLAgent)
+    assert back.agent.representation.psi(seen).equal(agent.agent.representation.psi(seen))
+    assert back.learn(5).env_steps == 55
 
 
 def test_runs_can_be_loaded_and_evaluated(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
     except (OSError, SafetensorError) as error:
         if not is_disk_full(error):
             raise
-        raise SflError(
-            f"The disk is full: {folder} was not saved, the checkpoint before it is whole; free some space and resume."
-        ) from error
+        before = folder.exists() or old.exists()
+        hint = ", the checkpoint before it is whole; free some space and resume." if before else "; free some space."
+        raise SflError(f"The disk is full: {folder} was not saved{hint}") from error
     finally:
         # Whatever happened, Ctrl-C included: nothing half-written stays, and the old one is under its own name.
         shutil.rmtree(draft, ignore_errors=True)

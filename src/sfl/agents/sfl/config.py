@@ -93,7 +93,7 @@ def as_released(config: SFLConfig) -> SFLConfig:
 def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
     """Our own settings; docs/agents/sfl.md says what each difference from the paper's is for."""
     return SFLConfig(
-        features=FeatureConfig(start_step=500, stop_step=5_000, updates_per_step=0.5),
+        features=FeatureConfig(dim=128, start_step=500, stop_step=5_000, updates_per_step=0.5),
         successor=SuccessorConfig(
             batch_norm=False,
             gamma=0.97,
@@ -109,7 +109,7 @@ def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
         landmarks=LandmarkConfig(
             limit=limit,
             add_threshold=add_threshold,
-            localize_threshold=0.75,
+            localize_threshold=0.8,
             start_step=5_000,
             add_every=500,
             update_every=250,
