@@ -10,7 +10,6 @@ from sfl.core.config import require
 from sfl.core.errors import unknown_name
 from sfl.envs.config import GymConfig, MiniGridConfig
 from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
 MINIGRID = {
@@ -66,17 +65,9 @@ def _random(env: str) -> Experiment:
 
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
-    base = _ours("fourroom", 30_000)
-    agent = base.agent
-    assert isinstance(agent, SFLConfig)
-    landmarks = replace(agent.landmarks, limit=100, add_threshold=0.8, localize_threshold=0.9, candidates_per_add=5)
-    return replace(
-        base,
-        name="sfl-gym",
-        env=GymConfig(id="MiniGrid-FourRooms-v0"),
-        agent=replace(agent, landmarks=landmarks, navigator=NavigatorConfig(replan_after=12)),
-        eval=EvalConfig(levels=("any",)),
-    )
+    base = _ours("multiroom-n4", 60_000)
+    env, tasks = GymConfig(id="MiniGrid-FourRooms-v0"), EvalConfig(levels=("any",))
+    return replace(base, name="sfl-gym", env=env, agent=recommended(limit=100), eval=tasks)
 
 
 def _all() -> dict[str, Experiment]:
