@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import Pull, accumulate
+from sfl.nn.pullback import Pull, accumulate, accumulate_product
 
 
 class GridEncoder(nn.Module):
@@ -50,7 +50,7 @@ class GridEncoder(nn.Module):
         def pull(gradient: Tensor) -> None:
             along = (gradient * features).sum(1, keepdim=True) / self.norm**2
             by_raw = (gradient - along * features) * stretch
-            accumulate(self.linear.weight, by_raw.mT @ cells)
+            accumulate_product(self.linear.weight, by_raw.mT, cells)
             accumulate(self.linear.bias, by_raw.sum(0))
             by_cells = (by_raw @ self.linear.weight).view(-1, second.shape[1])
             by_second = torch.zeros_like(second).index_add_(0, window_rows, by_cells).mul_(second > 0)

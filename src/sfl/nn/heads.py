@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import Pull, accumulate
+from sfl.nn.pullback import Pull, accumulate, accumulate_product
 
 
 class SuccessorNetwork(nn.Module):
@@ -48,11 +48,19 @@ class SuccessorNetwork(nn.Module):
         @torch.no_grad()
         def pull(gradient: Tensor) -> None:
             rows = gradient.split(counts)
-            accumulate(self.head.weight, torch.cat([row.mT @ part for row, part in zip(rows, parts, strict=True)]))
+            self._pull_heads(rows, parts)
             accumulate(self.head.bias, torch.cat([row.sum(0) for row in rows]))
             pull_trunk(torch.cat([row @ weight for row, weight in zip(rows, weights, strict=True)]))
 
         return psi, pull
+
+    def _pull_heads(self, rows: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
+        """Each action's rows add to its own slice of the gradient."""
+        if self.head.weight.grad is None:
+            self.head.weight.grad = torch.zeros_like(self.head.weight)
+        slices = self.head.weight.grad.unflatten(0, (self.action_count, self.dim)).unbind(0)
+        for part_of_gradient, row, part in zip(slices, rows, parts, strict=True):
+            part_of_gradient.addmm_(row.mT, part)
 
     def _heads(self) -> tuple[Tensor, Tensor]:
         """Weights [A, F, H] and biases [A, F] by action."""
@@ -63,7 +71,8 @@ class SuccessorNetwork(nn.Module):
         pulls: list[Callable[[Tensor], Tensor]] = []
         hidden = features
         for layer in self.trunk:
-            hidden, pull = _layer_forward(layer, hidden)
+            # Nobody asks for the gradient by the features, so the first layer does not compute it.
+            hidden, pull = _layer_forward(layer, hidden, is_first=layer is self.trunk[0])
             pulls.append(pull)
 
         def pull_all(gradient: Tensor) -> None:
@@ -78,20 +87,20 @@ class SuccessorNetwork(nn.Module):
         return functional.linear(self.trunk(features), weights.mean(0), biases.mean(0))
 
 
-def _layer_forward(layer: nn.Module, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+def _layer_forward(layer: nn.Module, inputs: Tensor, is_first: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Output of one layer, and what turns the gradient by it into the gradient by its inputs."""
     if isinstance(layer, nn.Linear):
-        return functional.linear(inputs, layer.weight, layer.bias), partial(_pull_linear, layer, inputs)
+        return functional.linear(inputs, layer.weight, layer.bias), partial(_pull_linear, layer, inputs, is_first)
     if isinstance(layer, nn.BatchNorm1d):
         return _batch_norm_forward(layer, inputs)
     output = inputs.relu()
     return output, lambda gradient: gradient * (output > 0)
 
 
-def _pull_linear(layer: nn.Linear, inputs: Tensor, gradient: Tensor) -> Tensor:
-    accumulate(layer.weight, gradient.mT @ inputs)
+def _pull_linear(layer: nn.Linear, inputs: Tensor, is_first: bool, gradient: Tensor) -> Tensor:
+    accumulate_product(layer.weight, gradient.mT, inputs)
     accumulate(layer.bias, gradient.sum(0))
-    return gradient @ layer.weight
+    return gradient if is_first else gradient @ layer.weight
 
 
 def _batch_norm_forward(layer: nn.BatchNorm1d, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

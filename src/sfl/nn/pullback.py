@@ -21,6 +21,14 @@ def accumulate(parameter: Tensor, gradient: Tensor) -> None:
         parameter.grad += gradient
 
 
+def accumulate_product(parameter: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left @ right to a parameter's gradient, without a copy where there is one."""
+    if parameter.grad is None:
+        parameter.grad = left @ right
+    else:
+        parameter.grad.addmm_(left, right)
+
+
 def pull_autograd(output: Tensor) -> Pull:
     """The pull of any module that was run with autograd on."""
 
