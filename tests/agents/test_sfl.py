@@ -218,7 +218,7 @@ def test_only_what_the_random_policy_did_is_flagged(name: str) -> None:
     run.go(400, note)
     replay = agent.representation._replay  # type: ignore[attr-defined]
     for env in range(2):
-        stored = replay._random[env, : len(flags[env])].tolist()
+        stored = replay._random.reshape(len(flags), -1)[env, : len(flags[env])].tolist()
         assert stored == flags[env]
         assert all(stored[:99])  # 100 decisions are 200 steps, when landmarks begin
         assert 20 < sum(not flag for flag in stored) < 300
@@ -250,10 +250,9 @@ def test_psi_is_trained_by_random_transitions_only(monkeypatch: pytest.MonkeyPat
     assert metrics["train/gradient_steps"] == 5
     start, expected = representation.features.encode(np.stack([one_hot(0), one_hot(1)]))
     for batch in seen:
-        assert batch.action_counts == [1, 0]  # 64 equal rows drawn into one
-        assert batch.multiplicity.tolist() == [64]
-        torch.testing.assert_close(batch.phi[0, 0], start)
-        torch.testing.assert_close(batch.bootstrap[0], expected)
+        assert batch.multiplicity.tolist() == [64, 0]  # 64 equal rows drawn into one, none of action 1
+        torch.testing.assert_close(batch.features[batch.steps[0, 0]], start)
+        torch.testing.assert_close(batch.features[batch.bootstrap.states[batch.bootstrap.places[0]]], expected)
         assert float(batch.bootstrap_weights[0]) == pytest.approx(config.successor.gamma)
 
 

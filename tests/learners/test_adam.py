@@ -29,7 +29,7 @@ def losses(network: nn.Module, seed: int) -> torch.Tensor:
 
 def train(network: nn.Module, optimiser: Adam, seeds: range) -> None:
     for seed in seeds:
-        optimiser.step(pull_autograd(losses(network, seed)), ONE)
+        optimiser.step(pull_autograd(losses(network, seed), network), ONE)
 
 
 def assert_equal(first: nn.Module, second: nn.Module) -> None:
@@ -44,7 +44,7 @@ def test_it_takes_the_steps_of_torchs_adam(epsilon: float) -> None:
     optimiser = Adam(network, 1e-2, epsilon)
     theirs = torch.optim.Adam(plain.parameters(), lr=1e-2, eps=epsilon)
     for seed in range(50):
-        optimiser.step(pull_autograd(losses(network, seed)), ONE.double())
+        optimiser.step(pull_autograd(losses(network, seed), network), ONE.double())
         theirs.zero_grad()
         losses(plain, seed).backward()  # type: ignore[no-untyped-call]
         theirs.step()
@@ -57,7 +57,7 @@ def test_the_first_step_is_as_long_as_the_learning_rate() -> None:
     network = nn.Linear(1, 1, bias=False)
     before = float(network.weight.detach())
     # m / (sqrt(v) + eps), both corrected: g / (|g| + eps), here 3 / (3 + 1).
-    Adam(network, 0.5, epsilon=1.0).step(pull_autograd((3 * network.weight).sum()), ONE)
+    Adam(network, 0.5, epsilon=1.0).step(pull_autograd((3 * network.weight).sum(), network), ONE)
     assert float(network.weight.detach()) == pytest.approx(before - 0.5 * 3 / 4)
 
 
@@ -65,7 +65,7 @@ def test_parameters_without_a_part_in_the_loss_rest() -> None:
     network = make_network(0)
     optimiser = Adam(network, 1e-2, 1e-8)
     before = [parameter.detach().clone() for parameter in network.parameters()]
-    optimiser.step(pull_autograd(network[0].weight.square().sum()), ONE)  # type: ignore[index]
+    optimiser.step(pull_autograd(network[0].weight.square().sum(), network), ONE)  # type: ignore[index]
     moved = [not torch.equal(old, new) for old, new in zip(before, network.parameters(), strict=True)]
     assert moved == [True] + [False] * 5
 

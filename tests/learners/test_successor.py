@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 
 from sfl.core.errors import UsageError
 from sfl.data.types import EnvSpec
-from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner, Whitening, sf_td_loss, sfs
+from sfl.learners.successor import (
+    SuccessorBatch,
+    SuccessorConfig,
+    SuccessorLearner,
+    Whitening,
+    discounted,
+    sf_td_loss,
+    sfs,
+)
+from sfl.nn.heads import Draws, MeanNetwork
 
 CPU = torch.device("cpu")
 STATES = 6
@@ -16,52 +27,39 @@ GAMMA = 0.8
 STEPS = 700
 
 
-def batch_of(
-    phi: list[list[list[float]]], weights: list[list[float]], ahead: list[float], times: list[float]
-) -> SuccessorBatch:
-    rows = torch.tensor(phi)
-    bootstrap = torch.zeros(len(phi), rows.shape[2])
-    return SuccessorBatch(rows, torch.tensor(weights), bootstrap, torch.tensor(ahead), torch.tensor(times), [len(phi)])
-
-
-def test_the_one_step_loss_by_hand() -> None:
-    batch = batch_of([[[1.0, 2.0]]], [[1.0]], [0.5], [1.0])
-    psi, ahead = torch.tensor([[1.5, 7.0]]), torch.tensor([[2.0, 4.0]])
-    # Target: (1, 2) + 0.5 * (2, 4) = (2, 4). Errors 0.5 and 3; Huber with delta 1: 0.5 * 0.25 and 1 * (3 - 0.5).
-    loss, gradient = sf_td_loss(psi, batch, ahead, delta=1.0)
+def test_the_loss_by_hand() -> None:
+    psi, target, once = torch.tensor([[1.5, 7.0]]), torch.tensor([[2.0, 4.0]]), torch.ones(1)
+    # Errors 0.5 and 3; Huber with delta 1: 0.5 * 0.25 and 1 * (3 - 0.5).
+    loss, gradient = sf_td_loss(psi, target, once, delta=1.0)
     assert float(loss) == pytest.approx((0.125 + 2.5) / 2)
     assert gradient.tolist() == [[-0.25, 0.5]]  # the error, at most 1, halved by the mean
     # With delta 5 both are squared: 0.125 and 4.5.
-    assert float(sf_td_loss(psi, batch, ahead, delta=5.0)[0]) == pytest.approx((0.125 + 4.5) / 2)
+    assert float(sf_td_loss(psi, target, once, delta=5.0)[0]) == pytest.approx((0.125 + 4.5) / 2)
 
 
-def test_the_three_step_loss_by_hand() -> None:
-    # Row 0: 1 + 0.5 * 3 + 0.25 * 4 + 0.125 * 8 = 4.5. Row 1 ends after two steps: 1 + 0.5 * 1 + 0.25 * 8 = 3.5.
-    phi = [[[1.0], [3.0], [4.0]], [[1.0], [1.0], [9.0]]]
-    batch = batch_of(phi, [[1.0, 0.5, 0.25], [1.0, 0.5, 0.0]], [0.125, 0.25], [1.0, 1.0])
-    psi, ahead = torch.tensor([[4.0], [0.0]]), torch.tensor([[8.0], [8.0]])
-    # Errors 0.5 and 3.5: 0.125 and 3.
-    assert float(sf_td_loss(psi, batch, ahead, delta=1.0)[0]) == pytest.approx((0.125 + 3.0) / 2)
+def test_the_discounted_sum_by_hand() -> None:
+    phi = torch.tensor([[[1.0], [3.0], [4.0]], [[1.0], [1.0], [9.0]]])
+    # Row 0: 1 + 0.5 * 3 + 0.25 * 4. Row 1 ends after two steps: 1 + 0.5 * 1.
+    assert discounted(phi, torch.tensor([[1.0, 0.5, 0.25], [1.0, 0.5, 0.0]])).tolist() == [[3.5], [1.5]]
+    assert discounted(phi[:, :1], torch.tensor([[1.0], [0.5]])).tolist() == [[1.0], [0.5]]
 
 
 def test_a_row_drawn_three_times_counts_three_times() -> None:
-    psi, ahead = torch.tensor([[1.0], [0.0]]), torch.zeros(2, 1)
-    merged = batch_of([[[0.0]], [[0.5]]], [[1.0], [1.0]], [0.5, 0.5], [3.0, 1.0])
+    psi, target = torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [0.5]])
     # Errors 1 and 0.5: 0.5 three times, 0.125 once.
-    assert float(sf_td_loss(psi, merged, ahead, delta=2.0)[0]) == pytest.approx((3 * 0.5 + 0.125) / 4)
+    loss, _ = sf_td_loss(psi, target, torch.tensor([3.0, 1.0]), delta=2.0)
+    assert float(loss) == pytest.approx((3 * 0.5 + 0.125) / 4)
 
 
 @pytest.mark.parametrize("delta", [0.1, 1.0, 100.0])
 def test_the_gradient_is_autograds(delta: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    psi, ahead = (torch.randn(7, 5, generator=generator) for _ in range(2))
-    phi, weights = torch.randn(7, 3, 5, generator=generator), torch.rand(7, 3, generator=generator)
-    batch = SuccessorBatch(phi, weights, ahead, torch.rand(7, generator=generator), torch.arange(1.0, 8.0), [7])
-    loss, gradient = sf_td_loss(psi, batch, ahead, delta)
+    psi, target = (torch.randn(7, 5, generator=generator) for _ in range(2))
+    times = torch.arange(1.0, 8.0)
+    loss, gradient = sf_td_loss(psi, target, times, delta)
     psi.requires_grad_()
-    target = (weights.unsqueeze(2) * phi).sum(1) + batch.bootstrap_weights.unsqueeze(1) * ahead
     errors = torch.nn.functional.huber_loss(psi, target, delta=delta, reduction="none").mean(1)
-    expected = (errors * batch.multiplicity).sum() / 28  # 1 + 2 + ... + 7
+    expected = (errors * times).sum() / 28  # 1 + 2 + ... + 7
     torch.testing.assert_close(loss, expected.detach())
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, psi)[0])
 
@@ -79,13 +77,23 @@ def ring_batch(n: int, gamma: float) -> SuccessorBatch:
     rows = [
         (state, action, rest) for action in (0, 1) for state in range(STATES) for rest in np.ndindex(*(2,) * (n - 1))
     ]
-    eye = torch.eye(STATES)
     moves = np.array([np.cumsum([0] + [2 * step - 1 for step in (action, *rest)]) for _, action, rest in rows])
-    places = (np.array([state for state, _, _ in rows])[:, None] + moves) % STATES  # [B, n + 1]
-    phi = eye[torch.from_numpy(places)]
-    weights = (gamma ** torch.arange(n)).expand(len(rows), n)
-    ahead, times = torch.full((len(rows),), gamma**n), torch.ones(len(rows))
-    return SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, times, [len(rows) // 2] * 2)
+    places = torch.from_numpy((np.array([state for state, _, _ in rows])[:, None] + moves) % STATES)  # [B, n + 1]
+    times = torch.ones(len(rows))
+    return SuccessorBatch(
+        features=torch.eye(STATES),
+        steps=places[:, :-1],
+        weights=(gamma ** torch.arange(n)).expand(len(rows), n),
+        first=draws_of(places[:, 0], times),
+        bootstrap=draws_of(places[:, -1], times),
+        bootstrap_weights=torch.full((len(rows),), gamma**n),
+        multiplicity=times,
+    )
+
+
+def draws_of(states: torch.Tensor, times: torch.Tensor) -> Draws:
+    distinct, places = states.unique(return_inverse=True)
+    return Draws(distinct, places, torch.zeros(len(distinct)).index_add_(0, places, times))
 
 
 def ring_psi(gamma: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -161,8 +169,8 @@ def test_whitened_features_give_psi_of_the_whitened_features() -> None:
 
 
 def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
-    pairs = zip(first.parameters(), second.parameters(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
+    ours, theirs = first.state_dict(), second.state_dict()
+    return all(torch.equal(value, theirs[name]) for name, value in ours.items() if "running" not in name)
 
 
 def test_the_target_is_copied_at_its_interval_and_rests_in_between() -> None:
@@ -171,25 +179,26 @@ def test_the_target_is_copied_at_its_interval_and_rests_in_between() -> None:
     equal = []
     for _ in range(7):
         learner.update(batch)
-        equal.append(same(learner.network, learner.target))
+        equal.append(same(MeanNetwork(learner.network), learner.target))
     assert equal == [False, False, True, False, False, True, False]
     assert learner.gradient_steps == 7
 
 
 def test_the_target_may_follow_at_a_rate() -> None:
     learner = learned(0, target_rate=0.25, target_every=1)
-    before = [parameter.clone() for parameter in learner.target.parameters()]
+    before = copy.deepcopy(learner.target)
     learner.update(ring_batch(1, GAMMA))
-    for old, slow, fast in zip(before, learner.target.parameters(), learner.network.parameters(), strict=True):
-        torch.testing.assert_close(slow, 0.75 * old + 0.25 * fast)
+    fast = MeanNetwork(learner.network)
+    torch.testing.assert_close(learner.target.head_weight, 0.75 * before.head_weight + 0.25 * fast.head_weight)
 
 
-def test_what_lies_ahead_is_taken_from_the_target_and_averaged_over_actions() -> None:
+def test_what_lies_ahead_is_taken_from_the_target() -> None:
     learner = learned(0, target_every=1_000)
     with torch.no_grad():
         for parameter in (*learner.network.parameters(), *learner.target.parameters()):
             parameter.zero_()
-        learner.target.head.bias[:STATES] = 2.0  # 2 for going back, 0 for going ahead: 1 on average
+        learner.target.head_weight.zero_()
+        learner.target.head_bias.fill_(1.0)
     # psi is 0, its target 0.8 in five entries and 1.8 in one; Huber: 0.32 and 1.8 - 0.5.
     metrics = learner.update(ring_batch(1, GAMMA))
     assert metrics["train/sf_loss"] == pytest.approx((5 * 0.32 + 1.3) / 6)

@@ -102,7 +102,7 @@ def test_slots_are_encoded_as_their_observations(windowed: bool) -> None:
     shape = (9, 9, 3)
     learner = TimeContrastiveLearner(FeatureConfig(dim=8), EnvSpec(shape, "uint8", 2), CPU)
     replay = walk(shape, 60, WindowTable(shape, "uint8") if windowed else None)
-    slots = replay._slots[0, [3, 9, 3, 50, 0]]
+    slots = replay._slots[[3, 9, 3, 50, 0]]
     features, _ = learner.encode_slots(replay.table, slots)
     torch.testing.assert_close(features, learner.encode(replay.table.rows(slots)), rtol=1e-4, atol=1e-4)
 

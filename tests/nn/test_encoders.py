@@ -44,7 +44,7 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
     used, places = distinct(windows.windows_of(slots))
     assert len(used) < places.size or side < 9  # there is something to gain: windows are shared
     plain = encoder_plain(encoder, observations)
-    plain_gradients = gradients(encoder, pull_autograd(plain), plain)
+    plain_gradients = gradients(encoder, pull_autograd(plain, encoder), plain)
     patches = torch.from_numpy(windows.patch_values).double()
     fast, pull = encoder.forward_windows(patches, torch.from_numpy(windows.patches_of(used)), torch.from_numpy(places))
     torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-10)

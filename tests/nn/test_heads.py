@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sfl.nn.heads import SuccessorNetwork, copy_weights
+from sfl.nn.heads import Draws, MeanNetwork, SuccessorNetwork
 
 
 def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:
@@ -13,31 +13,48 @@ def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:
     return SuccessorNetwork(dim=6, action_count=4, hidden=(16, 8), batch_norm=batch_norm)
 
 
-ACTIONS = torch.tensor([0, 0, 0, 1, 3, 3, 3, 3, 3, 3])  # none for action 2
-COUNTS = [3, 1, 0, 6]
+# Ten rows of six states, two and a half for each of four actions: the tenth fills up and counts 0 times.
+STATES = torch.tensor([3, 1, 1, 0, 5, 5, 1, 2, 3, 4, 4, 4])
+TIMES = torch.tensor([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 1.0, 2.0, 1.0, 4.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("training", [True, False])
+def draws_of(states: torch.Tensor, times: torch.Tensor) -> Draws:
+    distinct, places = states.unique(return_inverse=True)
+    return Draws(
+        distinct, places, torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, places, times.double())
+    )
+
+
+def features_of(count: int) -> torch.Tensor:
+    return torch.randn(count, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
 @pytest.mark.parametrize("batch_norm", [True, False])
-def test_the_mean_over_actions_is_the_mean(batch_norm: bool, training: bool) -> None:
-    network = make_network(batch_norm).train(training)
-    features = torch.randn(10, 6, generator=torch.Generator().manual_seed(1))
-    everything = network(features)
-    assert everything.shape == (10, 4, 6)
-    torch.testing.assert_close(network.mean_over_actions(features), everything.mean(1))
+def test_the_mean_over_actions_is_the_mean_of_every_row_as_drawn(batch_norm: bool) -> None:
+    fast, plain = make_network(batch_norm).double(), make_network(batch_norm).double().train()
+    features, times = features_of(6), TIMES.long()
+    everything = plain(features[STATES.repeat_interleave(times)])
+    assert everything.shape == (17, 4, 6)
+    with torch.no_grad():
+        means = MeanNetwork(fast)(features, draws_of(STATES, TIMES))
+    torch.testing.assert_close(means.repeat_interleave(times, dim=0), everything.mean(1))
 
 
 @pytest.mark.parametrize("batch_norm", [True, False])
-def test_psi_of_one_action_each_and_its_gradient_are_those_of_the_full_network(batch_norm: bool) -> None:
-    fast, plain = make_network(batch_norm).double().train(), make_network(batch_norm).double().train()
-    features = torch.randn(10, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    expected = plain(features)[torch.arange(10), ACTIONS]
-    psi, pull = fast.of_actions(features, COUNTS)
-    torch.testing.assert_close(psi, expected)
-    gradient = torch.linspace(-1, 1, psi.numel(), dtype=psi.dtype).reshape(psi.shape)
-    for _ in range(2):  # a second pull adds to the first
-        pull(gradient)
-    expected.backward(2 * gradient)
+def test_psi_of_one_action_each_and_its_gradient_are_those_of_every_row_as_drawn(batch_norm: bool) -> None:
+    fast, plain = make_network(batch_norm).double(), make_network(batch_norm).double().train()
+    features, times = features_of(6), TIMES.long()
+    rows, actions = STATES.repeat_interleave(times), torch.arange(4).repeat_interleave(3).repeat_interleave(times)
+    expected = plain(features[rows])[torch.arange(17), actions]
+    with torch.no_grad():
+        psi, pull = fast.of_actions(features, draws_of(STATES, TIMES))
+    assert psi.shape == (4, 3, 6)
+    torch.testing.assert_close(psi.flatten(0, 1).repeat_interleave(times, dim=0), expected)
+    gradient = torch.linspace(-1, 1, 72, dtype=torch.float64).reshape(12, 6)
+    with torch.no_grad():
+        for _ in range(2):  # a second pull replaces the first
+            pull((gradient * TIMES.unsqueeze(1)).unflatten(0, (4, 3)))
+    expected.backward(gradient.repeat_interleave(times, dim=0))
     for (name, ours), theirs in zip(fast.named_parameters(), plain.parameters(), strict=True):
         assert ours.grad is not None
         assert theirs.grad is not None
@@ -53,12 +70,18 @@ def test_without_hidden_layers_it_is_linear() -> None:
     torch.testing.assert_close(network(first + second) - zero, network(first) + network(second) - 2 * zero)
 
 
-def test_copied_weights_are_equal_and_independent() -> None:
-    source, target = make_network(True), make_network(True, seed=1)
-    source.train()(torch.randn(20, 6) + 3.0)  # moves the running statistics
-    copy_weights(source, target)
-    for name, value in source.state_dict().items():
-        torch.testing.assert_close(target.state_dict()[name], value)
+def test_the_mean_network_follows_by_a_share_or_all_the_way() -> None:
+    source, other = make_network(True), make_network(True, seed=1)
+    mean, old = MeanNetwork(other), MeanNetwork(other)
+    mean.follow(source, 0.25)
+    for slow, before, fast in zip(tensors(mean), tensors(old), tensors(MeanNetwork(source)), strict=True):
+        torch.testing.assert_close(slow, 0.75 * before + 0.25 * fast)
+    mean.follow(source)
+    assert all(torch.equal(a, b) for a, b in zip(tensors(mean), tensors(MeanNetwork(source)), strict=True))
     with torch.no_grad():
-        source.head.bias.add_(1)
-    assert not torch.equal(source.head.bias, target.head.bias)
+        source.head_weight.zero_()
+    assert mean.head_weight.abs().max() > 0  # a copy, not a view
+
+
+def tensors(mean: MeanNetwork) -> list[torch.Tensor]:
+    return [*mean.trunk.parameters(), mean.head_weight, mean.head_bias]

@@ -18,8 +18,17 @@ from sfl.data.windows import WindowTable
 from sfl.envs import GridWorld
 from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner
 from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner
+from sfl.nn.encoders import GridEncoder
+from sfl.nn.heads import Draws
 from sfl.run.bench import MEMORY, SHARES, SPEED, bench
-from sfl.run.bench.eager import PlainLoop, PlainReplay, encoder_loss, successor_loss
+from sfl.run.bench.eager import (
+    PlainEncoder,
+    PlainLoop,
+    PlainReplay,
+    encoder_loss,
+    plain_successor_network,
+    successor_loss,
+)
 from sfl.run.bench.growth import STRIDES, ring_statistics
 from sfl.run.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
 from sfl.run.bench.memory import resident_megabytes
@@ -165,22 +174,38 @@ def test_the_plain_replay_stays_within_episodes_and_windows() -> None:
     assert before.min() == 41
 
 
-def test_the_plain_encoder_has_our_gradient() -> None:
+def plain_kernels(weight: torch.Tensor) -> torch.Tensor:
+    """Our convolution's weights [9 * inputs, outputs] as torch's, [outputs, inputs, 3, 3]."""
+    return weight.unflatten(0, (3, 3, -1)).permute(3, 2, 0, 1)
+
+
+def test_the_plain_encoder_has_our_features_and_gradient() -> None:
     config, spec = FeatureConfig(dim=8), EnvSpec((9, 9, 3), "uint8", 4)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        ours = TimeContrastiveLearner(config, spec, CPU)
-    plain = copy.deepcopy(ours.encoder)
+        ours, plain = TimeContrastiveLearner(config, spec, CPU), PlainEncoder((9, 9, 3), 8, config.norm)
+    encoder = ours.encoder
+    assert isinstance(encoder, GridEncoder)
+    with torch.no_grad():
+        for layer, like in ((plain.conv1, encoder.conv1), (plain.conv2, encoder.conv2)):
+            layer.weight.copy_(plain_kernels(like.weight))
+            assert layer.bias is not None
+            layer.bias.copy_(like.bias)
+        plain.linear.weight.copy_(encoder.linear.weight.unflatten(1, (2, 2, 32)).permute(0, 3, 1, 2).flatten(1))
+        plain.linear.bias.copy_(encoder.linear.bias)
     frames = GridWorld("FourRoom").survey()[1]
+    torch.testing.assert_close(plain(torch.from_numpy(frames)), encoder(torch.from_numpy(frames)), rtol=1e-4, atol=1e-4)
     table = ObservationTable(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
     slots = np.array([table.hold(frame) for frame in frames])
     triplets = np.random.default_rng(0).integers(len(frames), size=(32, 3))
     features, pull = ours.encode_slots(table, slots)
     ours.update(features, pull, torch.from_numpy(triplets))
-    plain.zero_grad()
     encoded = plain(torch.from_numpy(frames[triplets]).flatten(0, 1)).unflatten(0, (32, 3))
     encoder_loss(encoded, config).backward()
-    same_gradients(ours.encoder, plain)
+    same_gradient(plain.linear.bias.grad, encoder.linear.bias.grad)
+    for layer, like in ((plain.conv1, encoder.conv1), (plain.conv2, encoder.conv2)):
+        assert like.weight.grad is not None
+        same_gradient(layer.weight.grad, plain_kernels(like.weight.grad))
 
 
 def test_the_plain_successor_network_has_our_gradient() -> None:
@@ -188,21 +213,28 @@ def test_the_plain_successor_network_has_our_gradient() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         ours = SuccessorLearner(config, 6, EnvSpec((6,), "float32", 4), CPU)
-        phi = torch.randn(20, 2, 6)
-    network, target = copy.deepcopy(ours.network), copy.deepcopy(ours.target)
-    actions = torch.arange(20) // 5  # ours wants rows in the order of their actions
+        phi = torch.randn(40, 6)
+    network, target = (plain_successor_network(6, 4, config) for _ in range(2))
+    head = {"weight": ours.network.head_weight.mT.flatten(0, 1), "bias": ours.network.head_bias.flatten()}
+    for plain in (network, target):  # the target begins as a copy
+        plain[0].load_state_dict(ours.network.trunk[0].state_dict())
+        plain[3].load_state_dict(head)
+    actions, rows = torch.arange(20) // 5, torch.arange(40).reshape(20, 2)  # ours wants rows in the order of actions
     ones = torch.ones(20)
-    ours.update(SuccessorBatch(phi[:, :1], ones[:, None], phi[:, 1], config.gamma * ones, ones, [5, 5, 5, 5]))
-    network.zero_grad()
-    successor_loss(network, target, phi, actions, config).backward()
-    same_gradients(ours.network, network)
+    first, ahead = (Draws(rows[:, column], torch.arange(20), ones) for column in (0, 1))
+    ours.update(SuccessorBatch(phi, rows[:, :1], ones[:, None], first, ahead, config.gamma * ones, ones))
+    successor_loss(network, target, phi[rows], actions, config).backward()
+    assert isinstance(network[0], torch.nn.Linear)
+    same_gradient(network[0].weight.grad, ours.network.trunk[0].weight.grad)  # type: ignore[arg-type]
+    assert isinstance(network[3], torch.nn.Linear)
+    assert ours.network.head_weight.grad is not None
+    same_gradient(network[3].weight.grad, ours.network.head_weight.grad.mT.flatten(0, 1))
 
 
-def same_gradients(ours: torch.nn.Module, plain: torch.nn.Module) -> None:
-    theirs = dict(plain.named_parameters())
-    assert any(float(p.grad.abs().max()) > 1e-4 for p in theirs.values() if p.grad is not None)
-    for name, parameter in ours.named_parameters():
-        torch.testing.assert_close(parameter.grad, theirs[name].grad, rtol=1e-4, atol=1e-5)
+def same_gradient(plain: torch.Tensor | None, ours: torch.Tensor | None) -> None:
+    assert plain is not None
+    assert float(plain.abs().max()) > 1e-4
+    torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-5)
 
 
 def test_the_plain_loop_sees_the_whole_grid_and_learns() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, Transitions
 
-Validity = Callable[[Array, Array], Array]
+Validity = Callable[["Entries"], Array]
 
 NO_ACTION = -1  # marks the last observation of an episode, which no action follows
 
@@ -25,6 +25,20 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Entries:
+    """Entries of the replay: positions in time, and what is still stored of their episodes."""
+
+    envs: Array  # [N]
+    at: Array  # [N] positions, counted from the first entry ever written
+    low: Array  # [N] first position of the episode
+    high: Array  # [N] last position of the episode
+
+    def take(self, rows: Array) -> Entries:
+        """Some of them."""
+        return Entries(self.envs[rows], self.at[rows], self.low[rows], self.high[rows])
+
+
+@dataclass(frozen=True)
 class NStepBatch:
     """Slots of the observations of n consecutive steps, and of the state that the return is bootstrapped from."""
 
@@ -33,7 +47,7 @@ class NStepBatch:
     actions: Array  # [B] the first step's action
     bootstrap: Array  # [B] slots
     bootstrap_weights: Array  # [B] gamma^k of the bootstrap state
-    multiplicity: Array  # [B] how often each row was drawn; rows are in the order of their actions
+    multiplicity: Array  # [B] how often each row was drawn
 
     def slots(self) -> Array:
         """[B, n + 1] slots of all its states, the bootstrap state last."""
@@ -47,13 +61,26 @@ class NStepBatch:
         size = int(max(self.steps.max(), self.bootstrap.max())) + 1
         keys = (self.actions * size + self.steps[:, 0]) * size + self.bootstrap
         _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
+        return replace(self._take(rows), multiplicity=(counts**power).astype(np.float32))
+
+    def by_action(self, action_count: int) -> NStepBatch:
+        """The same number of rows for every action, action 0 first; rows that fill up have multiplicity 0."""
+        order = np.argsort(self.actions, kind="stable")
+        counts = np.bincount(self.actions, minlength=action_count)
+        place = np.arange(counts.max())
+        rows = np.minimum((np.cumsum(counts) - counts)[:, None] + place, len(order) - 1)  # [A, R]
+        drawn = place < counts[:, None]
+        taken = self._take(order[rows.reshape(-1)])
+        return replace(taken, multiplicity=np.where(drawn.reshape(-1), taken.multiplicity, np.float32(0)))
+
+    def _take(self, rows: Array) -> NStepBatch:
         return NStepBatch(
             self.steps[rows],
             self.weights[rows],
             self.actions[rows],
             self.bootstrap[rows],
             self.bootstrap_weights[rows],
-            (counts**power).astype(np.float32),
+            self.multiplicity[rows],
         )
 
 
@@ -63,7 +90,7 @@ class SequenceReplay:
     def __init__(self, table: ObservationTable, capacity: int, env_count: int) -> None:
         self.table = table
         self.length = max(2, capacity // env_count)
-        size = (env_count, self.length)
+        size = env_count * self.length  # one ring after the other
         self._slots = np.full(size, -1, dtype=np.int64)
         self._actions = np.full(size, NO_ACTION, dtype=np.int64)
         self._random = np.zeros(size, dtype=bool)
@@ -87,41 +114,36 @@ class SequenceReplay:
         self, rng: np.random.Generator, batch: int, n: int, gamma: float, random_only: bool = True
     ) -> NStepBatch | None:
         """Steps whose n actions were all drawn from the random policy; None while there is none."""
-        found = self._draw(rng, batch, lambda envs, at: self._n_step_valid(envs, at, n, random_only))
+        found = self._draw(rng, batch, lambda entries: self._n_step_valid(entries, n, random_only))
         if found is None:
             return None
-        order = np.argsort(self._actions[found[0], found[1] % self.length], kind="stable")
-        envs, at = found[0][order], found[1][order]
         offsets = np.arange(n)
-        end = self._end(envs, at)
-        inside = at[:, None] + offsets < end[:, None]
-        steps = np.minimum(at[:, None] + offsets, end[:, None])
-        reach = np.minimum(at + n, end)
+        steps = found.at[:, None] + offsets
+        reach = np.minimum(found.at + n, found.high)
         return NStepBatch(
-            steps=self._slots[envs[:, None], steps % self.length],
-            weights=np.where(inside, gamma**offsets, 0.0).astype(np.float32),
-            actions=self._actions[envs, at % self.length],
-            bootstrap=self._slots[envs, reach % self.length],
-            bootstrap_weights=(gamma ** (reach - at)).astype(np.float32),
+            steps=self._slots[self._place(found.envs[:, None], np.minimum(steps, found.high[:, None]))],
+            weights=np.where(steps < found.high[:, None], gamma**offsets, 0.0).astype(np.float32),
+            actions=self._actions[self._place(found.envs, found.at)],
+            bootstrap=self._slots[self._place(found.envs, reach)],
+            bootstrap_weights=(gamma ** (reach - found.at)).astype(np.float32),
             multiplicity=np.ones(batch, dtype=np.float32),
         )
 
     def sample_triplets(self, rng: np.random.Generator, batch: int, windows: Windows) -> Array | None:
         """Slots [B, 3] of anchor, positive and negative of the same episode; None while there is none."""
-        found = self._draw(rng, batch, lambda envs, at: self._negative_counts(envs, at, windows).sum(0) > 0)
+        found = self._draw(rng, batch, lambda entries: _has_negative(entries, windows.negative_min))
         if found is None:
             return None
-        envs, at = found
-        low, high = self._start(envs, at), self._end(envs, at)
-        positive_low = np.maximum(at - windows.positive, low)
-        positive_high = np.minimum(at + windows.positive, high)
+        at = found.at
+        positive_low = np.maximum(at - windows.positive, found.low)
+        positive_high = np.minimum(at + windows.positive, found.high)
         positive = rng.integers(positive_low, positive_high + 1)
-        before, after = self._negative_counts(envs, at, windows)
+        before, after = _negative_counts(found, windows)
         draw = rng.integers(0, before + after)
         # The windows before and after the anchor form one list: the first `before` draws fall into the past.
         negative = np.where(draw < before, at - windows.negative_min - draw, at + windows.negative_min + draw - before)
         places = np.stack([at, positive, negative], axis=1)
-        return np.asarray(self._slots[envs[:, None], places % self.length])
+        return np.asarray(self._slots[self._place(found.envs[:, None], places)])
 
     def state(self) -> dict[str, Array]:
         """Plain arrays; observations are written out once each."""
@@ -145,66 +167,78 @@ class SequenceReplay:
         self.table.load_state(state, self._slots[self._slots >= 0])
 
     def _append(self, env: int, observation: Array, action: int, random: bool) -> None:
-        place = self._head[env] % self.length
-        old = int(self._slots[env, place])
-        self._slots[env, place] = self.table.hold(observation)
+        place = env * self.length + int(self._head[env]) % self.length
+        old = int(self._slots[place])
+        self._slots[place] = self.table.hold(observation)
         if old >= 0:
             self.table.release(old)
-        self._actions[env, place] = action
-        self._random[env, place] = random
-        self._first[env, place] = self._episode_first[env]
-        self._last[env, place] = -1
+        self._actions[place] = action
+        self._random[place] = random
+        self._first[place] = self._episode_first[env]
+        self._last[place] = -1
         self._head[env] += 1
 
     def _close_episode(self, env: int) -> None:
         last = int(self._head[env]) - 1
         first = max(int(self._episode_first[env]), last - self.length + 1)
-        self._last[env, np.arange(first, last + 1) % self.length] = last
+        self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
         self._episode_first[env] = last + 1
 
-    def _start(self, envs: Array, at: Array) -> Array:
-        """First position of the episode that is still stored."""
-        return np.asarray(np.maximum(self._first[envs, at % self.length], self._head[envs] - self.length))
+    def _place(self, envs: Array, at: Array) -> Array:
+        """Where positions lie in the rings."""
+        return np.asarray(envs * self.length + at % self.length)
 
-    def _end(self, envs: Array, at: Array) -> Array:
-        """Last position of the episode that is stored."""
-        last = self._last[envs, at % self.length]
-        return np.where(last < 0, self._head[envs] - 1, last)
+    def _entries(self, envs: Array, at: Array) -> Entries:
+        place, heads = self._place(envs, at), self._head[envs]
+        last = self._last[place]
+        low = np.maximum(self._first[place], heads - self.length)
+        return Entries(envs, at, low, np.where(last < 0, heads - 1, last))
 
-    def _n_step_valid(self, envs: Array, at: Array, n: int, random_only: bool) -> Array:
-        end = self._end(envs, at)
-        going_on = self._last[envs, at % self.length] < 0
-        valid = (at < end) & (~going_on | (at + n <= end))
+    def _n_step_valid(self, entries: Entries, n: int, random_only: bool) -> Array:
+        """The episode goes on after the entry, by n steps unless it ended, and all of them were random."""
+        envs, at, end = entries.envs, entries.at, entries.high
+        valid = at < end
+        if n > 1:
+            ended = self._last[self._place(envs, at)] >= 0
+            valid &= ended | (at + n <= end)
         if random_only:
             for offset in range(n):
-                inside = at + offset < end
-                valid &= ~inside | self._random[envs, (at + offset) % self.length]
+                valid &= (at + offset >= end) | self._random[self._place(envs, at + offset)]
         return np.asarray(valid)
 
-    def _negative_counts(self, envs: Array, at: Array, windows: Windows) -> Array:
-        """[2, B]: how many valid negatives lie before and after each anchor."""
-        width = windows.negative_max - windows.negative_min + 1
-        before = np.clip(at - windows.negative_min - self._start(envs, at) + 1, 0, width)
-        after = np.clip(self._end(envs, at) - at - windows.negative_min + 1, 0, width)
-        return np.stack([before, after])
-
-    def _draw(
-        self, rng: np.random.Generator, batch: int, valid: Validity, tries: int = 20
-    ) -> tuple[Array, Array] | None:
+    def _draw(self, rng: np.random.Generator, batch: int, valid: Validity, tries: int = 20) -> Entries | None:
         """Uniform draws from the stored entries, rejected until `batch` valid ones are found."""
         stored = np.minimum(self._head, self.length)
-        if stored.sum() == 0:
-            return None
         bounds = np.cumsum(stored)
-        picked_envs, picked_at, missing = [], [], batch
+        if bounds[-1] == 0:
+            return None
+        picked, missing = [], batch
         for _ in range(tries):
             flat = rng.integers(bounds[-1], size=2 * batch)
             envs = np.searchsorted(bounds, flat, side="right")
-            at = self._head[envs] - 1 - (flat - (bounds[envs] - stored[envs]))
-            keep = np.flatnonzero(valid(envs, at))[:missing]
-            picked_envs.append(envs[keep])
-            picked_at.append(at[keep])
-            missing -= len(keep)
+            entries = self._entries(envs, (self._head - 1 + bounds - stored)[envs] - flat)
+            picked.append(entries.take(np.flatnonzero(valid(entries))[:missing]))
+            missing -= len(picked[-1].at)
             if missing == 0:
-                return np.concatenate(picked_envs), np.concatenate(picked_at)
+                return _joined(picked)
         return None
+
+
+def _joined(parts: list[Entries]) -> Entries:
+    if len(parts) == 1:
+        return parts[0]
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("envs", "at", "low", "high"))
+    return Entries(*columns)
+
+
+def _has_negative(entries: Entries, distance: int) -> Array:
+    """Whether the episode reaches at least this far before or after the entry."""
+    return np.asarray((entries.at - distance >= entries.low) | (entries.at + distance <= entries.high))
+
+
+def _negative_counts(entries: Entries, windows: Windows) -> tuple[Array, Array]:
+    """[B] each: how many valid negatives lie before and after each anchor."""
+    width = windows.negative_max - windows.negative_min + 1
+    before = np.minimum(np.maximum(entries.at - windows.negative_min - entries.low + 1, 0), width)
+    after = np.minimum(np.maximum(entries.high - entries.at - windows.negative_min + 1, 0), width)
+    return before, after

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from sfl.data.types import Array
 
-HALF = torch.tensor(0.5)
-"""As a tensor, because a number would be made into one at every step."""
 UNSEEN = 1e9
 """Stands for a similarity not seen yet: above every cosine, and finite, because it takes part in differences."""
 
@@ -48,7 +46,8 @@ class Localizer:
         """Plain arrays: psi of the landmarks and the history of every environment."""
         places = [(self._clock + place) % self.window for place in self._places]
         rings = np.array([self._seen, places], dtype=np.int64).reshape(2, -1)
-        return {"psi": self.rows.cpu().numpy().copy(), "history": self._history.cpu().numpy().copy(), "rings": rings}
+        history = torch.stack(self._planes).cpu().numpy()
+        return {"psi": self.rows.cpu().numpy().copy(), "history": history, "rings": rings}
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
@@ -64,10 +63,11 @@ class Localizer:
             self._seen += [0] * more
             self._places += self._places[:1] * more or [0] * more
             room = torch.full((self.window, more, self._columns.shape[1]), UNSEEN, device=self.device)
-            self._keep(torch.cat([self._history, room], dim=1))
+            self._keep(torch.cat([torch.stack(self._planes), room], dim=1))
         self._seen[env_index] = 0
         self._all_ripe = False
-        self._history[:, env_index] = UNSEEN
+        for plane in self._planes:
+            plane[env_index] = UNSEEN
         self._ordered = None
 
     def similarity(self, psi: Tensor) -> Tensor:
@@ -75,7 +75,10 @@ class Localizer:
         return torch.mm(psi, self._columns) if psi.dim() == 2 else psi @ self._columns  # mm looks less at its arguments
 
     def smooth(self, similarity: Tensor, env_indices: Array) -> Tensor:
-        """Median over the last W similarities [B, L]; the newest alone until W were seen in the episode."""
+        """Median over the last W similarities [B, L]; the newest alone until W were seen in the episode.
+
+        The similarities are kept as they are, not copied: the caller must not change them afterwards.
+        """
         if self.window == 1:
             return similarity
         envs = env_indices.tolist()
@@ -88,20 +91,22 @@ class Localizer:
     def _slide_all(self, similarity: Tensor) -> Tensor:
         """All environments, in order and in step: only what leaves and what comes moves in the sorted history."""
         if self._ordered is None:
-            self._ordered = OrderedWindow(self._history)
-        place = self._planes[(self._clock + self._places[0]) % self.window]
+            self._ordered = OrderedWindow(torch.stack(self._planes))
+        place = (self._clock + self._places[0]) % self.window
         self._clock += 1
-        self._ordered.remove(place)
-        return self._ordered.insert(torch.mul(similarity, HALF, out=place))
+        self._ordered.remove(self._planes[place])
+        self._planes[place] = similarity
+        return self._ordered.insert(similarity)
 
     def _slide_some(self, similarity: Tensor, envs: list[int]) -> Tensor:
         """Some environments, in any order."""
         places = [(self._clock + self._places[env]) % self.window for env in envs]
-        self._history[places, envs] = similarity * HALF
+        history = torch.stack(self._planes)
+        history[places, envs] = similarity
         for env in envs:
             self._places[env] += 1
-        self._in_step, self._ordered = len(set(self._places)) == 1, None
-        return 2 * median(self._history[:, envs])
+        self._keep(history)
+        return median(history[:, envs])
 
     def _newest_of_young(self, medians: Tensor, newest: Tensor, envs: list[int]) -> Tensor:
         """The newest instead of the median where fewer than W were seen."""
@@ -119,8 +124,8 @@ class Localizer:
         self._keep(torch.full((self.window, len(self._seen), landmarks), UNSEEN, device=self.device))
 
     def _keep(self, history: Tensor) -> None:
-        self._history = history  # [W, environments, L], a ring of halves: the mean of two in the middle is their sum
-        self._planes = history.unbind(0)  # an index into a tensor costs as much as the arithmetic on it
+        """Take up similarities [W, environments, L]."""
+        self._planes = list(history.unbind(0))  # a ring; an index into a tensor costs as much as the arithmetic on it
         self._everybody = list(range(history.shape[1]))
         self._in_step, self._ordered = len(set(self._places)) <= 1, None
 
@@ -145,14 +150,14 @@ class OrderedWindow:
         torch.lerp(self._lower, self._upper, self._rest, out=self._rest)
 
     def insert(self, value: Tensor) -> Tensor:
-        """Put in a value; returns the sum of the two in the middle, or of an odd number twice the one."""
+        """Put in a value; returns the mean of the two in the middle, or of an odd number the one."""
         # Each place takes the value if it lies between the two neighbours there, and else the nearer one.
         torch.clamp(value, self._below, self._above, out=self._planes)
-        return torch.add(self._low, self._high)
+        return torch.lerp(self._low, self._high, 0.5)
 
 
 def median(values: Tensor) -> Tensor:
     """Median over the first axis of [W, ...]; of an even number, the mean of the two in the middle."""
     ordered = values.sort(dim=0).values
     low, high = (len(values) - 1) // 2, len(values) // 2
-    return (ordered[low] + ordered[high]) / 2
+    return torch.lerp(ordered[low], ordered[high], 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch.nn import functional
 from sfl.core.config import require
 from sfl.data.types import EnvSpec, Metrics
 from sfl.learners.adam import Adam
-from sfl.nn.heads import SuccessorNetwork, copy_weights
+from sfl.nn.heads import Draws, MeanNetwork, SuccessorNetwork
 
 
 @dataclass(frozen=True)
@@ -64,28 +64,31 @@ class SuccessorConfig:
 
 @dataclass(frozen=True)
 class SuccessorBatch:
-    """Features of n consecutive steps and of the state after them; rows in the order of their actions."""
+    """n consecutive steps and the state after them: R rows for each of A actions, B = A * R in all.
 
-    phi: Tensor  # [B, n, F]
+    Actions with fewer rows are filled up with rows that count 0 times.
+    """
+
+    features: Tensor  # [U, F] of distinct states
+    steps: Tensor  # [B, n] rows of the features
     weights: Tensor  # [B, n] gamma^k
-    bootstrap: Tensor  # [B, F]
+    first: Draws  # the first states
+    bootstrap: Draws  # the states after the steps
     bootstrap_weights: Tensor  # [B] gamma^n
     multiplicity: Tensor  # [B] how often each row was drawn
-    action_counts: list[int]  # [A] rows of each action
 
 
-def sf_td_loss(psi: Tensor, batch: SuccessorBatch, ahead: Tensor, delta: float) -> tuple[Tensor, Tensor]:
-    """Eq. (td), n steps: psi(s, a) -> sum_k gamma^k phi(s_k) + gamma^n psi_target(s_n), and its gradient by psi.
-
-    Huber loss, mean over the rows as drawn and over features. Shapes: psi [B, F] of the first state and action,
-    ahead [B, F] psi_target of the last state.
-    """
-    target = (batch.weights.unsqueeze(2) * batch.phi).sum(1) + batch.bootstrap_weights.unsqueeze(1) * ahead
+def sf_td_loss(psi: Tensor, target: Tensor, multiplicity: Tensor, delta: float) -> tuple[Tensor, Tensor]:
+    """Eq. (td): Huber loss of psi [B, F] against its target, mean over rows as drawn and features, and its gradient."""
     error = psi - target
     clipped = error.clamp(-delta, delta)
-    share = (batch.multiplicity / (batch.multiplicity.sum() * psi.shape[1])).unsqueeze(1)
-    loss = (share * clipped * (error - 0.5 * clipped)).sum()
-    return loss, share * clipped
+    pulled = clipped * (multiplicity / (multiplicity.sum() * psi.shape[1])).unsqueeze(1)
+    return (pulled * (error - 0.5 * clipped)).sum(), pulled
+
+
+def discounted(phi: Tensor, weights: Tensor) -> Tensor:
+    """sum_k gamma^k phi(s_k), [B, F] of phi [B, n, F] and weights [B, n]."""
+    return (weights.unsqueeze(2) * phi).sum(1) if phi.shape[1] > 1 else weights * phi[:, 0]
 
 
 def sfs(first: Tensor, second: Tensor) -> Tensor:
@@ -99,25 +102,26 @@ class SuccessorLearner:
     def __init__(self, config: SuccessorConfig, dim: int, spec: EnvSpec, device: torch.device) -> None:
         self.config = config
         self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm).to(device)
-        self.target = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm).to(device)
-        copy_weights(self.network, self.target)
+        self.target = MeanNetwork(self.network)
+        self.network.eval()  # training takes its own way through the layers
+        self._scale = 1.0 - config.gamma if config.unit_scale else 1.0
         self.optimiser = Adam(self.network, config.learning_rate, epsilon=0.01 / config.batch_size)
         self.whitening = Whitening(dim).to(device)
         self.gradient_steps = 0
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def update(self, batch: SuccessorBatch) -> Metrics:
         """One gradient step on raw features."""
+        features = batch.features
         if self.config.whiten:
-            self.whitening.track(batch.phi[:, 0], batch.multiplicity)
-        batch = replace(batch, phi=self.whitening(batch.phi), bootstrap=self.whitening(batch.bootstrap))
-        scale = 1.0 - self.config.gamma if self.config.unit_scale else 1.0
-        self.network.train()
-        self.target.train()
-        ahead = self.target.mean_over_actions(batch.bootstrap)
-        psi, pull = self.network.of_actions(batch.phi[:, 0], batch.action_counts)
-        loss, gradient = sf_td_loss(psi, replace(batch, phi=scale * batch.phi), ahead, self.config.huber_delta)
-        self.optimiser.step(pull, gradient)
+            self.whitening.track(features.index_select(0, batch.first.states), batch.first.counts)
+            features = self.whitening(features)
+        phi = features.index_select(0, batch.steps.flatten()).unflatten(0, batch.steps.shape)
+        ahead = self.target(features, batch.bootstrap)
+        target = self._scale * discounted(phi, batch.weights) + batch.bootstrap_weights.unsqueeze(1) * ahead
+        psi, pull = self.network.of_actions(features, batch.first)
+        loss, gradient = sf_td_loss(psi.flatten(0, 1), target, batch.multiplicity, self.config.huber_delta)
+        self.optimiser.step(pull, gradient.view_as(psi))
         self.gradient_steps += 1
         self._move_target()
         return {"train/sf_loss": float(loss)}
@@ -125,18 +129,14 @@ class SuccessorLearner:
     @torch.no_grad()
     def psi(self, phi: Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
-        self.network.eval()
         output: Tensor = self.network(self.whitening(phi))
         return output
 
-    @torch.no_grad()
     def _move_target(self) -> None:
         if self.config.target_rate:
-            pairs = zip(self.target.parameters(), self.network.parameters(), strict=True)
-            for slow, fast in pairs:
-                slow.lerp_(fast, self.config.target_rate)
+            self.target.follow(self.network, self.config.target_rate)
         elif self.gradient_steps % self.config.target_every == 0:
-            copy_weights(self.network, self.target)
+            self.target.follow(self.network)
 
 
 class Whitening(nn.Module):

@@ -6,7 +6,37 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import Pull, accumulate, accumulate_product
+from sfl.nn.pullback import Pull, set_gradient, set_gradient_product
+
+
+class PatchConvolution(nn.Module):
+    """A 3x3 convolution whose weights [9 * inputs, outputs] also serve patches that were cut out beforehand."""
+
+    SIZE = 3
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        fan_in = self.SIZE**2 * inputs
+        bound = fan_in**-0.5  # as nn.Conv2d begins
+        self.weight = nn.Parameter(torch.empty(fan_in, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Pictures [B, inputs, W, H] to [B, outputs, w, h]."""
+        kernel = self.weight.unflatten(0, (self.SIZE, self.SIZE, -1)).permute(3, 2, 0, 1)
+        return functional.conv2d(pictures, kernel, self.bias, self.stride)
+
+    def of_patches(self, patches: Tensor) -> Tensor:
+        """ReLU of the convolution of patches [N, 9 * inputs], [N, outputs]."""
+        return torch.addmm(self.bias, patches, self.weight).relu_()
+
+    def pull(self, gradient: Tensor, output: Tensor, patches: Tensor) -> Tensor:
+        """Set the gradients, given that by `output` = of_patches(patches); returns that by the sums before ReLU."""
+        by_sum = torch.ops.aten.threshold_backward(gradient, output, 0)
+        set_gradient_product(self.weight, patches.mT, by_sum)
+        set_gradient(self.bias, by_sum.sum(0))
+        return by_sum  # type: ignore[no-any-return]
 
 
 class GridEncoder(nn.Module):
@@ -19,8 +49,8 @@ class GridEncoder(nn.Module):
         super().__init__()
         width, height, depth = shape
         self.norm = norm
-        self.conv1 = nn.Conv2d(depth, channels, 3, stride=2)
-        self.conv2 = nn.Conv2d(channels, channels, 3, stride=1)
+        self.conv1 = PatchConvolution(depth, channels, stride=2)
+        self.conv2 = PatchConvolution(channels, channels, stride=1)
         cells = ((width - 3) // 2 - 1) * ((height - 3) // 2 - 1)
         self.linear = nn.Linear(cells * channels, dim)
 
@@ -28,49 +58,36 @@ class GridEncoder(nn.Module):
         """Observations [B, W, H, C] to features [B, F]."""
         hidden = observations.float().permute(0, 3, 1, 2)
         hidden = functional.relu(self.conv2(functional.relu(self.conv1(hidden))))  # [B, 32, w, h]
-        return self._head(hidden.permute(0, 2, 3, 1))
+        return scale_to_norm(self.linear(hidden.permute(0, 2, 3, 1).flatten(1)), self.norm)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def forward_windows(self, patches: Tensor, patches_of: Tensor, windows_of: Tensor) -> tuple[Tensor, Pull]:
         """The same features from distinct windows (`sfl.data.windows`), each computed once, and their pull.
 
         patches [P, 9 * C]; patches_of [M, 9] for each distinct window; windows_of [B, cells].
         """
         patch_rows, window_rows = patches_of.flatten(), windows_of.flatten()
-        weight1, weight2 = (conv.weight.permute(0, 2, 3, 1).flatten(1) for conv in (self.conv1, self.conv2))
-        first = functional.linear(patches, weight1, self.conv1.bias).relu_()  # [P, 32]
+        first = self.conv1.of_patches(patches)  # [P, 32]
         inputs = first.index_select(0, patch_rows).view(len(patches_of), -1)  # [M, 9 * 32]
-        second = functional.linear(inputs, weight2, self.conv2.bias).relu_()  # [M, 32]
+        second = self.conv2.of_patches(inputs)  # [M, 32]
         cells = second.index_select(0, window_rows).view(len(windows_of), -1)  # [B, cells * 32]
         raw = self.linear(cells)
-        stretch = self.norm / raw.norm(dim=1, keepdim=True).clamp_min(1e-8)
+        stretch = self.norm / raw.norm(dim=1, keepdim=True).clamp_min_(1e-8)
         features = raw * stretch
 
-        @torch.no_grad()
+        @torch.inference_mode()
         def pull(gradient: Tensor) -> None:
             along = (gradient * features).sum(1, keepdim=True) / self.norm**2
             by_raw = (gradient - along * features) * stretch
-            accumulate_product(self.linear.weight, by_raw.mT, cells)
-            accumulate(self.linear.bias, by_raw.sum(0))
+            set_gradient_product(self.linear.weight, by_raw.mT, cells)
+            set_gradient(self.linear.bias, by_raw.sum(0))
             by_cells = (by_raw @ self.linear.weight).view(-1, second.shape[1])
-            by_second = torch.zeros_like(second).index_add_(0, window_rows, by_cells).mul_(second > 0)
-            self._pull_convolution(self.conv2, by_second, inputs)
-            by_inputs = (by_second @ weight2).view(-1, first.shape[1])
-            by_first = torch.zeros_like(first).index_add_(0, patch_rows, by_inputs).mul_(first > 0)
-            self._pull_convolution(self.conv1, by_first, patches)
+            by_second = torch.zeros_like(second).index_add_(0, window_rows, by_cells)
+            by_inputs = self.conv2.pull(by_second, second, inputs) @ self.conv2.weight.mT
+            by_first = torch.zeros_like(first).index_add_(0, patch_rows, by_inputs.view(-1, first.shape[1]))
+            self.conv1.pull(by_first, first, patches)
 
         return features, pull
-
-    @staticmethod
-    def _pull_convolution(convolution: nn.Conv2d, by_output: Tensor, inputs: Tensor) -> None:
-        channels, depth, height, width = convolution.weight.shape
-        by_weight = (by_output.mT @ inputs).view(channels, height, width, depth).permute(0, 3, 1, 2)
-        accumulate(convolution.weight, by_weight)
-        assert convolution.bias is not None
-        accumulate(convolution.bias, by_output.sum(0))
-
-    def _head(self, cells: Tensor) -> Tensor:
-        return scale_to_norm(self.linear(cells.flatten(1)), self.norm)
 
 
 class PictureEncoder(nn.Module):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import Pull, accumulate, accumulate_product
+from sfl.nn.pullback import Pull, set_gradient, set_gradient_product
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Which states a batch is made of. Each is computed once, and counts as often as it was drawn: the same mean."""
+
+    states: Tensor  # [S] rows of the features
+    places: Tensor  # [B] for each row of the batch its place among the states
+    counts: Tensor  # [S] how often each was drawn
 
 
 class SuccessorNetwork(nn.Module):
@@ -27,102 +38,123 @@ class SuccessorNetwork(nn.Module):
             layers.append(nn.ReLU())
             size = units
         self.trunk = nn.Sequential(*layers)
-        self.head = nn.Linear(size, action_count * dim)
+        # Inputs first: with the few rows that each action has in a batch, this product is several times faster.
+        bound = size**-0.5  # as nn.Linear begins
+        self.head_weight = nn.Parameter(torch.empty(action_count, size, dim).uniform_(-bound, bound))
+        self.head_bias = nn.Parameter(torch.empty(action_count, 1, dim).uniform_(-bound, bound))
 
     def forward(self, features: Tensor) -> Tensor:
         """psi(s, a) for all actions, [B, A, F]."""
-        output: Tensor = self.head(self.trunk(features)).unflatten(1, (self.action_count, self.dim))
-        return output
+        hidden: Tensor = self.trunk(features)
+        return (hidden @ self.head_weight + self.head_bias).transpose(0, 1)
 
-    @torch.no_grad()
-    def of_actions(self, features: Tensor, counts: list[int]) -> tuple[Tensor, Pull]:
-        """psi(s, a) of one action each, [B, F], and its pull; the first counts[0] rows are for action 0, and so on.
+    def of_actions(self, features: Tensor, draws: Draws) -> tuple[Tensor, Pull]:
+        """psi(s, a) of one action each, [A, R, F] for draws with places [A * R], in training, and its pull.
 
-        Only the heads that are asked for are computed, a quarter of the work with four actions.
+        Only the heads that are asked for are computed, a quarter of the work with four actions. Autograd must be off.
         """
-        hidden, pull_trunk = self._trunk_forward(features)
-        weights, biases = self._heads()
-        parts = hidden.split(counts)
-        psi = torch.cat([functional.linear(*row) for row in zip(parts, weights, biases, strict=True)])
+        hidden, pull_trunk = _train_trunk(self.trunk, features, draws, track=True)
+        inputs = hidden.index_select(0, draws.places).unflatten(0, (self.action_count, -1))  # [A, R, H]
+        psi = torch.baddbmm(self.head_bias, inputs, self.head_weight)
 
-        @torch.no_grad()
         def pull(gradient: Tensor) -> None:
-            rows = gradient.split(counts)
-            self._pull_heads(rows, parts)
-            accumulate(self.head.bias, torch.cat([row.sum(0) for row in rows]))
-            pull_trunk(torch.cat([row @ weight for row, weight in zip(rows, weights, strict=True)]))
+            set_gradient_product(self.head_weight, inputs.mT, gradient)
+            set_gradient(self.head_bias, gradient.sum(1, keepdim=True))
+            by_inputs = (gradient @ self.head_weight.mT).flatten(0, 1)
+            pull_trunk(torch.zeros_like(hidden).index_add_(0, draws.places, by_inputs))
 
         return psi, pull
 
-    def _pull_heads(self, rows: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
-        """Each action's rows add to its own slice of the gradient."""
-        if self.head.weight.grad is None:
-            self.head.weight.grad = torch.zeros_like(self.head.weight)
-        slices = self.head.weight.grad.unflatten(0, (self.action_count, self.dim)).unbind(0)
-        for part_of_gradient, row, part in zip(slices, rows, parts, strict=True):
-            part_of_gradient.addmm_(row.mT, part)
 
-    def _heads(self) -> tuple[Tensor, Tensor]:
-        """Weights [A, F, H] and biases [A, F] by action."""
-        shape = (self.action_count, self.dim)
-        return self.head.weight.unflatten(0, shape), self.head.bias.unflatten(0, shape)
+class MeanNetwork(nn.Module):
+    """psi(s) of the uniform policy, following a successor network: heads are linear, so their mean is one head."""
 
-    def _trunk_forward(self, features: Tensor) -> tuple[Tensor, Pull]:
-        pulls: list[Callable[[Tensor], Tensor]] = []
-        hidden = features
-        for layer in self.trunk:
+    head_weight: Tensor
+    head_bias: Tensor
+
+    def __init__(self, source: SuccessorNetwork) -> None:
+        super().__init__()
+        self.trunk = copy.deepcopy(source.trunk).requires_grad_(False)
+        self.register_buffer("head_weight", torch.zeros_like(source.head_weight[0]))
+        self.register_buffer("head_bias", torch.zeros_like(source.head_bias[0]))
+        self.follow(source)
+
+    def forward(self, features: Tensor, draws: Draws) -> Tensor:
+        """psi(s) of every row, [B, F], with the statistics of this batch, as in training. Autograd must be off."""
+        hidden, _ = _train_trunk(self.trunk, features, draws, track=False)
+        return torch.addmm(self.head_bias, hidden, self.head_weight).index_select(0, draws.places)
+
+    @torch.no_grad()
+    def follow(self, source: SuccessorNetwork, rate: float = 1.0) -> None:
+        """Move by this share towards the source; all the way, become equal to it."""
+        slow = (*self.trunk.parameters(), self.head_weight, self.head_bias)
+        fast = (*source.trunk.parameters(), source.head_weight.mean(0), source.head_bias.mean(0))
+        for ours, theirs in zip(slow, fast, strict=True):
+            ours.lerp_(theirs, rate) if rate < 1 else ours.copy_(theirs)
+
+
+def _train_trunk(trunk: nn.Sequential, features: Tensor, draws: Draws, track: bool) -> tuple[Tensor, Pull]:
+    """Hidden units [S, H] of the distinct states, and their pull; `track` moves running statistics."""
+    pulls: list[Callable[[Tensor], Tensor]] = []
+    hidden = features.index_select(0, draws.states)
+    pull: Callable[[Tensor], Tensor]
+    for layer in trunk:
+        if isinstance(layer, nn.Linear):
             # Nobody asks for the gradient by the features, so the first layer does not compute it.
-            hidden, pull = _layer_forward(layer, hidden, is_first=layer is self.trunk[0])
-            pulls.append(pull)
+            pull = partial(_pull_linear, layer, hidden, layer is trunk[0])
+            hidden = functional.linear(hidden, layer.weight, layer.bias)
+        elif isinstance(layer, nn.BatchNorm1d):
+            hidden, pull = _train_batch_norm(layer, hidden, draws.counts, track)
+        else:
+            hidden = hidden.relu()
+            pull = partial(_pull_relu, hidden)
+        pulls.append(pull)
 
-        def pull_all(gradient: Tensor) -> None:
-            for pull in reversed(pulls):
-                gradient = pull(gradient)
+    def pull_all(gradient: Tensor) -> None:
+        for pull in reversed(pulls):
+            gradient = pull(gradient)
 
-        return hidden, pull_all
-
-    def mean_over_actions(self, features: Tensor) -> Tensor:
-        """psi(s) of the uniform policy, [B, F]: heads are linear, so their weights are averaged, not their outputs."""
-        weights, biases = self._heads()
-        return functional.linear(self.trunk(features), weights.mean(0), biases.mean(0))
+    return hidden, pull_all
 
 
-def _layer_forward(layer: nn.Module, inputs: Tensor, is_first: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Output of one layer, and what turns the gradient by it into the gradient by its inputs."""
-    if isinstance(layer, nn.Linear):
-        return functional.linear(inputs, layer.weight, layer.bias), partial(_pull_linear, layer, inputs, is_first)
-    if isinstance(layer, nn.BatchNorm1d):
-        return _batch_norm_forward(layer, inputs)
-    output = inputs.relu()
-    return output, lambda gradient: gradient * (output > 0)
+def _pull_relu(output: Tensor, gradient: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(gradient, output, 0)  # type: ignore[no-any-return]
 
 
 def _pull_linear(layer: nn.Linear, inputs: Tensor, is_first: bool, gradient: Tensor) -> Tensor:
-    accumulate_product(layer.weight, gradient.mT, inputs)
-    accumulate(layer.bias, gradient.sum(0))
+    set_gradient_product(layer.weight, gradient.mT, inputs)
+    set_gradient(layer.bias, gradient.sum(0))
     return gradient if is_first else gradient @ layer.weight
 
 
-def _batch_norm_forward(layer: nn.BatchNorm1d, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    statistics = (layer.running_mean, layer.running_var)
-    output, mean, inverse = torch.native_batch_norm(
-        inputs, layer.weight, layer.bias, *statistics, True, layer.momentum or 0.1, layer.eps
-    )
-    assert layer.num_batches_tracked is not None
-    layer.num_batches_tracked += 1
+def _train_batch_norm(
+    layer: nn.BatchNorm1d, inputs: Tensor, counts: Tensor, track: bool
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Batch normalization over the batch as it was drawn: a state drawn twice weighs twice in mean and variance."""
+    drawn = counts.sum()
+    shares = counts / drawn
+    mean = shares @ inputs
+    centred = inputs - mean
+    variance = shares @ centred.square()
+    inverse = (variance + layer.eps).rsqrt()
+    white = centred.mul_(inverse)
+    if track:
+        _track_statistics(layer, mean, variance * (drawn / (drawn - 1)))
 
     def pull(gradient: Tensor) -> Tensor:
-        by_inputs, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
-            gradient, inputs, layer.weight, *statistics, mean, inverse, True, layer.eps, [True, True, True]
-        )
-        accumulate(layer.weight, by_weight)
-        accumulate(layer.bias, by_bias)
-        return by_inputs  # type: ignore[no-any-return]
+        by_bias, by_weight = gradient.sum(0), (gradient * white).sum(0)
+        set_gradient(layer.weight, by_weight)
+        set_gradient(layer.bias, by_bias)
+        through_statistics = shares.unsqueeze(1) * torch.addcmul(by_bias, white, by_weight)
+        return (gradient - through_statistics) * (layer.weight * inverse)
 
-    return output, pull
+    return torch.addcmul(layer.bias, white, layer.weight), pull
 
 
-@torch.no_grad()
-def copy_weights(source: nn.Module, target: nn.Module) -> None:
-    """Make `target` equal to `source`, running statistics included."""
-    target.load_state_dict(source.state_dict())
+def _track_statistics(layer: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
+    assert layer.running_mean is not None
+    assert layer.running_var is not None
+    assert layer.num_batches_tracked is not None
+    layer.running_mean.lerp_(mean, layer.momentum or 0.1)
+    layer.running_var.lerp_(variance, layer.momentum or 0.1)
+    layer.num_batches_tracked += 1

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+
 from sfl.core.config import require
 
 
 def prepare(device: str, threads: int) -> str:
-    """Set torch's thread count and find the device.
+    """Set torch's thread count and find the device; the settings are the run's, importing sfl changes nothing.
 
-    One thread is fastest for networks as small as these; the setting is the run's, importing sfl changes nothing.
+    One thread is fastest for networks as small as these. Numbers too small for full precision count as 0: the moments
+    of a dead unit decay into them, and arithmetic on them is many times slower. And what the imports made is for ever:
+    the garbage collector need not look through it again and again.
     """
     import torch
 
     require(threads >= 1, f"--threads must be 1 or more, got {threads}.")
     torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    gc.freeze()
     return resolve(device)
 
 

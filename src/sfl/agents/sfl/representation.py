@@ -21,6 +21,7 @@ from sfl.learners.state import load_module, module_state
 from sfl.learners.successor import SuccessorBatch, SuccessorLearner
 from sfl.learners.time_contrastive import TimeContrastiveLearner
 from sfl.nn.encoders import GridEncoder
+from sfl.nn.heads import Draws
 from sfl.nn.pullback import Pull
 
 
@@ -147,13 +148,13 @@ class LearnedRepresentation:
             return {}
         unique, places = distinct(np.concatenate([slots.reshape(-1) for slots in drawn]))
         features, pull = self._encode(unique, learn_phi)
-        rows = torch.from_numpy(places).to(self.device).split([slots.size for slots in drawn])
         metrics: Metrics = {}
         if batch is not None:
-            phi = features.index_select(0, rows[-1]).unflatten(0, drawn[-1].shape)
-            metrics |= self.successor.update(self._successor_batch(batch, phi))
+            rows = places[-drawn[-1].size :].reshape(drawn[-1].shape)
+            metrics |= self.successor.update(self._successor_batch(batch, features, rows))
         if triplets is not None and pull is not None:
-            metrics |= self.features.update(features, pull, rows[0].unflatten(0, triplets.shape))
+            rows = places[: triplets.size].reshape(triplets.shape)
+            metrics |= self.features.update(features, pull, self._tensor(rows))
         return metrics
 
     def _encode(self, slots: Array, learn_phi: bool) -> tuple[Tensor, Pull | None]:
@@ -171,17 +172,31 @@ class LearnedRepresentation:
     def _sample_steps(self) -> NStepBatch | None:
         config = self.config.successor
         batch = self._replay.sample_n_step(self._rng, config.batch_size, config.n_step, config.gamma)
-        if batch is None or config.n_step > 1 or config.batch_norm:  # batch statistics would change with merged rows
-            return batch
-        return batch.merged(config.count_power)
+        if batch is None:
+            return None
+        if config.n_step == 1:
+            batch = batch.merged(config.count_power)
+        return batch.by_action(self.successor.network.action_count)
 
-    def _successor_batch(self, batch: NStepBatch, phi: Tensor) -> SuccessorBatch:
-        weights, ahead, multiplicity = (
-            torch.from_numpy(column).to(self.device)
-            for column in (batch.weights, batch.bootstrap_weights, batch.multiplicity)
+    def _successor_batch(self, batch: NStepBatch, features: Tensor, rows: Array) -> SuccessorBatch:
+        """`rows` [B, n + 1]: the features of the batch's states."""
+        return SuccessorBatch(
+            features=features,
+            steps=self._tensor(rows[:, :-1]),
+            weights=self._tensor(batch.weights),
+            first=self._draws(rows[:, 0], batch.multiplicity),
+            bootstrap=self._draws(rows[:, -1], batch.multiplicity),
+            bootstrap_weights=self._tensor(batch.bootstrap_weights),
+            multiplicity=self._tensor(batch.multiplicity),
         )
-        counts = np.bincount(batch.actions, minlength=self.successor.network.action_count).tolist()
-        return SuccessorBatch(phi[:, :-1], weights, phi[:, -1], ahead, multiplicity, counts)
+
+    def _draws(self, rows: Array, multiplicity: Array) -> Draws:
+        states, places = distinct(rows)
+        counts = np.bincount(places, multiplicity).astype(np.float32)
+        return Draws(self._tensor(states), self._tensor(places), self._tensor(counts))
+
+    def _tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
 
 class FrozenRepresentation:

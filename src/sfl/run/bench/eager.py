@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from minigrid.wrappers import FullyObsWrapper
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sfl.core.seeding import draw_seed, spawn
@@ -18,8 +18,6 @@ from sfl.data.types import Array, EnvSpec, Transitions
 from sfl.envs import make_env
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
-from sfl.nn.encoders import make_encoder
-from sfl.nn.heads import SuccessorNetwork, copy_weights
 from sfl.run.bench.loops import Subject
 from sfl.run.folder import env_spec
 from sfl.run.rollout import Env
@@ -82,6 +80,33 @@ class PlainReplay:
         return np.concatenate([envs for envs, _ in found])[:batch], np.concatenate([at for _, at in found])[:batch]
 
 
+class PlainEncoder(nn.Module):
+    """The paper's MiniGrid encoder, of torch's own layers."""
+
+    def __init__(self, shape: tuple[int, ...], dim: int, norm: float) -> None:
+        super().__init__()
+        cells = ((shape[0] - 3) // 2 - 1) * ((shape[1] - 3) // 2 - 1)
+        self.norm = norm
+        self.conv1, self.conv2 = nn.Conv2d(shape[2], 32, 3, stride=2), nn.Conv2d(32, 32, 3)
+        self.linear = nn.Linear(32 * cells, dim)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Observations [B, W, H, C] to features [B, F]."""
+        hidden = functional.relu(self.conv1(observations.float().permute(0, 3, 1, 2)))
+        hidden = functional.relu(self.conv2(hidden)).flatten(1)
+        return self.norm * functional.normalize(self.linear(hidden), dim=1)
+
+
+def plain_successor_network(dim: int, action_count: int, config: SuccessorConfig) -> nn.Sequential:
+    """The paper's network: features [B, F] to psi [B, A, F]."""
+    layers: list[nn.Module] = []
+    size = dim
+    for units in config.hidden:
+        layers += [nn.Linear(size, units)] + [nn.BatchNorm1d(units)] * config.batch_norm + [nn.ReLU()]
+        size = units
+    return nn.Sequential(*layers, nn.Linear(size, action_count * dim), nn.Unflatten(1, (action_count, dim)))
+
+
 def encoder_loss(features: Tensor, config: FeatureConfig) -> Tensor:
     """The time-contrastive loss of features [B, 3, F]."""
     anchor, positive, negative = features.unbind(1)
@@ -92,7 +117,7 @@ def encoder_loss(features: Tensor, config: FeatureConfig) -> Tensor:
 
 
 def successor_loss(
-    network: SuccessorNetwork, target: SuccessorNetwork, phi: Tensor, actions: Tensor, config: SuccessorConfig
+    network: nn.Module, target: nn.Module, phi: Tensor, actions: Tensor, config: SuccessorConfig
 ) -> Tensor:
     """The one-step TD loss of features [B, 2, F] before and after actions [B]."""
     psi = network(phi[:, 0])[torch.arange(len(actions)), actions]
@@ -108,17 +133,17 @@ class PlainLoop:
         features, successor = self.features, self.successor = subject.agent.features, subject.agent.successor
         envs = [make_env(subject.env, goal_terminates=False) for _ in range(subject.env_count)]
         spec = env_spec(envs[0], len(envs))
+        self.action_count = spec.action_count
         rngs = spawn(seed, ["plain", "plain-init"])
         self.rng = rngs["plain"]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["plain-init"]))
-            self.encoder = make_encoder(spec.observation_shape, features.dim, features.norm)
+            self.encoder = PlainEncoder(spec.observation_shape, features.dim, features.norm)
             self.network, self.target = (
-                SuccessorNetwork(features.dim, spec.action_count, successor.hidden, successor.batch_norm)
-                for _ in range(2)
+                plain_successor_network(features.dim, spec.action_count, successor) for _ in range(2)
             )
             self.landmarks = functional.normalize(torch.randn(subject.agent.landmarks.limit, features.dim), dim=1)
-        copy_weights(self.network, self.target)
+        self.target.load_state_dict(self.network.state_dict())
         self.encoder_optimiser = torch.optim.Adam(self.encoder.parameters(), lr=features.learning_rate)
         self.network_optimiser = torch.optim.Adam(self.network.parameters(), lr=successor.learning_rate)
         self.replay = PlainReplay(spec, subject.agent.replay_size)
@@ -141,7 +166,7 @@ class PlainLoop:
         self.network.eval()
         psi = self.network(self.encoder(torch.from_numpy(self.observations))).mean(1)
         nearest = (functional.normalize(psi, dim=1) @ self.landmarks.T).argmax(1)
-        return self.rng.integers(self.network.action_count, size=len(nearest))
+        return self.rng.integers(self.action_count, size=len(nearest))
 
     def _step_environments(self, actions: Array) -> Transitions:
         before = self.observations
@@ -175,4 +200,4 @@ class PlainLoop:
         self.network_optimiser.step()
         self.gradient_steps += 1
         if self.gradient_steps % self.successor.target_every == 0:
-            copy_weights(self.network, self.target)
+            self.target.load_state_dict(self.network.state_dict())

@@ -19,7 +19,7 @@ class Sizes:
     """Steps of learning before anything is measured."""
     share_steps: int = 1_000
     """Steps over which the shares of a step are taken."""
-    rounds: int = 7
+    rounds: int = 15
     """Times that two contestants take turns; medians are over these."""
     block_steps: int = 32
     """Environment steps of one turn."""
