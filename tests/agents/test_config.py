@@ -29,11 +29,13 @@ def test_as_released_changes_exactly_what_differs_from_the_paper() -> None:
     paper, released = flat(SFLConfig()), flat(as_released(SFLConfig()))
     assert {name: released[name] for name in paper if released[name] != paper[name]} == {
         "features.squared": False,
+        "features.stop_step": 0,
         "successor.batch_norm": False,
         "edges.inclusive": True,
         "edges.count_traverse": False,
         "edges.inherit_transition": True,
         "edges.weight": "log-frequency",
+        "navigator.reached": "localized",
         "navigator.one_trip": True,
         "navigator.route_choices": 5,
         "navigator.replan_off_route": False,

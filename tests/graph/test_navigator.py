@@ -23,7 +23,7 @@ class Script:
     """One navigator on a drawn graph, told what is seen."""
 
     def __init__(self, planner: Planner = CHAIN, frontier: int | None = None, **settings: object) -> None:
-        self.navigator = Navigator(NavigatorConfig(**settings))  # type: ignore[arg-type]
+        self.navigator = Navigator(NavigatorConfig(**({"reached": "localized"} | settings)))  # type: ignore[arg-type]
         self.planner, self.rng = planner, np.random.default_rng(0)
         self.landmarks = LandmarkSet(planner.edges.size)
         for index in range(planner.edges.size):
@@ -48,11 +48,11 @@ class Script:
 # ---- where a route begins
 
 
-@pytest.mark.parametrize(("route", "localized", "place"), [((0, 1, 2), 0, 1), ((0, 1, 2), None, 0), ((0,), 0, 0)])
+@pytest.mark.parametrize(("route", "here", "place"), [((0, 1, 2), 0, 1), ((0, 1, 2), None, 0), ((0,), 0, 0)])
 def test_a_route_begins_at_its_first_landmark_unless_the_agent_is_there(
-    route: tuple[int, ...], localized: int | None, place: int
+    route: tuple[int, ...], here: int | None, place: int
 ) -> None:
-    assert first_waypoint(route, Sighting(localized, nearest=0, step=0)) == place
+    assert first_waypoint(route, here) == place
 
 
 @pytest.mark.parametrize(("goal_links", "route"), [(None, (1, 2, 3)), ([3], (1, 2, 3, GOAL))])
@@ -65,6 +65,18 @@ def test_not_localized_it_first_finds_the_most_similar_landmark(
     assert script.see(None, nearest=1) == 1  # late: planned anew from where it seems to be, and no edge is to blame
     assert script.navigator.failures == []
     assert script.see(1) == 2
+
+
+def test_as_algorithm_3_says_the_most_similar_landmark_is_where_the_agent_is() -> None:
+    script = Script(frontier=3, reached="nearest", replan_after=3).begin()
+    assert script.see(None, nearest=0) == 1  # not localized, but most similar to 0
+    assert script.see(None, nearest=1) == 2
+    assert script.see(None, nearest=4) == 2  # most similar to one off the route: no reason to plan anew ...
+    assert script.see(4) == 3  # ... localized to it, there is
+    assert script.route == (4, 3)
+    assert script.navigator.failures == [(1, 2)]
+    assert script.see(None, nearest=3) is None
+    assert script.navigator.finished == [True]
 
 
 # ---- trips to a frontier

@@ -30,6 +30,9 @@ class NavigatorConfig:
     """N_explore: random steps after a trip."""
     frontier: Literal["inverse-visits", "uniform"] = "inverse-visits"
     """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
+    reached: Literal["nearest", "localized"] = "nearest"
+    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), or when the agent is
+    localized to it (the released code)."""
     replan_off_route: bool = True
     """Plan anew when localized to a landmark that is not on the route."""
     replan_after: int = 8
@@ -131,8 +134,9 @@ class Navigator:
         trip = self.trip
         assert trip is not None
         ahead = trip.route[trip.position :]
-        if seen.localized is not None and seen.localized in ahead:
-            trip.position += ahead.index(seen.localized) + 1
+        here = self._here(seen)
+        if here is not None and here in ahead:
+            trip.position += ahead.index(here) + 1
             trip.steps_on_leg = 0
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
@@ -143,6 +147,10 @@ class Navigator:
                 self.trip.shake_left = self.config.shake_steps
         if self.trip is not None and trip.steps >= trip.limit:
             self._end_trip(reached=False)
+
+    def _here(self, seen: Sighting) -> int | None:
+        """The landmark that counts as reached."""
+        return seen.nearest if self.config.reached == "nearest" else seen.localized
 
     def _lost(self, seen: Sighting, trip: Trip) -> bool:
         off = self.config.replan_off_route and seen.localized is not None and seen.localized not in trip.route
@@ -165,7 +173,7 @@ class Navigator:
             return
         try:
             trip.route = self._detour(start, trip.route[-1], planner)
-            trip.position = first_waypoint(trip.route, seen)
+            trip.position = first_waypoint(trip.route, self._here(seen))
             self.route_found = True
         except NoRouteError:
             self._without_route()
@@ -195,7 +203,7 @@ class Navigator:
             if start is None:
                 raise NoRouteError("There is no landmark yet.")
             route = self._detour(start, GOAL, planner)
-            self.trip = Trip(route, first_waypoint(route, seen), limit=_NO_LIMIT)
+            self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit=_NO_LIMIT)
         except NoRouteError:
             self._without_route()
 
@@ -208,7 +216,7 @@ class Navigator:
         frontier = draw_frontier(planner.companions(start), landmarks.visits, self.config.frontier, rng)
         route = draw_route(planner, start, frontier, self.config.route_choices, rng)
         limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
-        self.trip = Trip(route, first_waypoint(route, seen), limit)
+        self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit)
 
     def _detour(self, start: int, destination: int, planner: Planner) -> Route:
         """A route without the edges that failed in this episode, or with them when there is no other."""
@@ -232,12 +240,12 @@ class Navigator:
 _NO_LIMIT = 2**62
 
 
-def first_waypoint(route: Route, seen: Sighting) -> int:
+def first_waypoint(route: Route, here: int | None) -> int:
     """Where a route begins: after its first landmark when the agent is there, and else at that landmark itself.
 
     The first landmark is then only the most similar one; the next may be beyond the reach of the local policy.
     """
-    return 0 if seen.localized is None else min(1, len(route) - 1)
+    return 0 if here is None else min(1, len(route) - 1)
 
 
 def draw_frontier(among: Array, visits: Array, rule: str, rng: np.random.Generator) -> int:

@@ -41,8 +41,8 @@ class FeatureConfig:
     """Triplets per gradient step."""
     start_step: int = 1_000
     """Environment steps before the first gradient step."""
-    stop_step: int = 0
-    """Environment steps after which the encoder is frozen; 0 = never."""
+    stop_step: int = 40_000
+    """Environment steps after which the encoder is frozen, when Algorithm 1 begins; 0 = never (the released code)."""
     updates_per_step: float = 1.0
     """Gradient steps per environment step."""
 
@@ -66,17 +66,12 @@ def triplet_loss(features: Tensor, margin: float, squared: bool) -> tuple[Tensor
 
     Shapes: features [B, 3, F] of anchor, positive and negative; the gradient has the same.
     """
-    anchor = features[:, 0]
-    apart = anchor.unsqueeze(1) - features[:, 1:]  # [B, 2, F]
+    apart = features[:, :1] - features[:, 1:]  # [B, 2, F]
     distance = apart.square().sum(2)
-    slope = torch.full_like(distance, 2.0)
-    if not squared:
-        distance = (distance + 1e-8).sqrt()
-        slope = 1.0 / distance
+    slope = 2.0 if squared else (distance := (distance + 1e-8).sqrt()).reciprocal().unsqueeze(2)
     hinge = (margin + distance[:, 0] - distance[:, 1]).relu_()
-    slope = slope * (hinge > 0).unsqueeze(1) / len(features)
-    pushes = apart * slope.unsqueeze(2)  # gradients of d(a, p) and d(a, n) by the anchor
-    positive, negative = pushes.unbind(1)
+    share = (hinge > 0).float().div_(len(features)).view(-1, 1, 1)
+    positive, negative = (apart * (slope * share)).unbind(1)  # gradients of d(a, p) and d(a, n) by the anchor
     return hinge.mean(), torch.stack([positive - negative, -positive, negative], dim=1)
 
 
@@ -90,14 +85,18 @@ class TimeContrastiveLearner:
         self.optimiser = Adam(self.encoder, config.learning_rate, epsilon=0.01 / config.batch_size)
         self.windows = Windows(config.positive_window, config.negative_min, config.negative_max)
 
-    @torch.no_grad()
     def update(self, features: Tensor, pull: Pull, rows: Tensor) -> Metrics:
         """One gradient step on triplets `rows` [B, 3] of distinct features [U, F] with their pull."""
+        loss, gradient = self._loss(features, rows)
+        self.optimiser.step(pull, gradient)
+        return {"train/encoder_loss": float(loss)}
+
+    @torch.inference_mode()
+    def _loss(self, features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient by the distinct features."""
         triplets = features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
         loss, gradient = triplet_loss(triplets, self.config.margin, self.config.squared)
-        by_features = torch.zeros_like(features).index_add_(0, rows.flatten(), gradient.flatten(0, 1))
-        self.optimiser.step(pull, by_features)
-        return {"train/encoder_loss": float(loss)}
+        return loss, torch.zeros_like(features).index_add_(0, rows.flatten(), gradient.flatten(0, 1))
 
     @torch.no_grad()
     def encode(self, observations: Array) -> Tensor:
@@ -110,7 +109,7 @@ class TimeContrastiveLearner:
         windows = table.windows
         if windows is None or windows.full or not isinstance(self.encoder, GridEncoder):
             features: Tensor = self.encoder(torch.from_numpy(table.rows(slots)).to(self.device))
-            return features.detach(), pull_autograd(features)
+            return features.detach(), pull_autograd(features, self.encoder)
         used, places = distinct(windows.windows_of(slots))
         return self.encoder.forward_windows(
             torch.from_numpy(windows.patch_values).to(self.device),

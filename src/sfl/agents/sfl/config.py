@@ -43,7 +43,8 @@ class TabularConfig:
 
     landmarks: LandmarkConfig = field(default_factory=LandmarkConfig)
     edges: EdgeConfig = field(default_factory=EdgeConfig)
-    navigator: NavigatorConfig = field(default_factory=NavigatorConfig)
+    # With exact psi the agent can stand exactly at a landmark.
+    navigator: NavigatorConfig = field(default_factory=lambda: NavigatorConfig(reached="localized"))
     gamma: float = 0.99
     """Discount of the successor features."""
     states: int = 2_048
@@ -75,7 +76,7 @@ def as_released(config: SFLConfig) -> SFLConfig:
     """The released MiniGrid code's side of every difference between it and the paper."""
     return replace(
         config,
-        features=replace(config.features, squared=False),
+        features=replace(config.features, squared=False, stop_step=0),
         successor=replace(config.successor, batch_norm=False),
         landmarks=replace(config.landmarks, candidate_order="least-similar"),
         edges=replace(
@@ -86,7 +87,9 @@ def as_released(config: SFLConfig) -> SFLConfig:
             inherit_transition=True,
             weight="log-frequency",
         ),
-        navigator=replace(config.navigator, one_trip=True, route_choices=5, replan_off_route=False),
+        navigator=replace(
+            config.navigator, reached="localized", one_trip=True, route_choices=5, replan_off_route=False
+        ),
     )
 
 
@@ -115,6 +118,6 @@ def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
             update_every=250,
         ),
         edges=EdgeConfig(weight="steps", form_every=250),
-        navigator=NavigatorConfig(avoid_failed=True, shake_steps=4),
+        navigator=NavigatorConfig(reached="localized", avoid_failed=True, shake_steps=4),
         replay_size=400_000,
     )
