@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, options
+from sfl.cli import commands, maze, options
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
 
@@ -22,6 +22,7 @@ usage: sfl COMMAND [OPTIONS]
   report RUN...          a table of success over runs
   plot RUN...            figures of a run
   video RUN              a video of an evaluation episode
+  maze COMMAND           build, import and show mazes for ViZDoom
   bench [NAME]           measure speed and memory
   export RUN             a slim copy to move or publish
   demo                   train, compare with the random policy, draw
@@ -71,8 +72,10 @@ def _dispatch(args: list[str]) -> int:
         return 0
     if args[0] == "train":
         return commands.train(args[1:])
+    if args[0] == "maze":
+        return maze.dispatch(args[1:])
     if args[0] not in COMMANDS:
-        raise unknown_name("command", args[0], [*COMMANDS, "train"], "`sfl --help` shows all.")
+        raise unknown_name("command", args[0], [*COMMANDS, "train", "maze"], "`sfl --help` shows all.")
     words, command = COMMANDS[args[0]]
     return command(parse(words, args[1:], f"sfl {args[0]}"))
 

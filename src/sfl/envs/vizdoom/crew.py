@@ -1,0 +1,244 @@
+"""The worker processes of some games, seen from their parent: started, rung, waited for, replaced, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from sfl.core.config import require, to_json
+from sfl.core.errors import SflError
+from sfl.envs.mazes.maze import Maze
+from sfl.envs.vizdoom.board import Board
+from sfl.envs.vizdoom.engine import check_display, check_shared_memory, last_words, read_engine
+from sfl.envs.vizdoom.protocol import CHECK_MAP, DEFAULT_LIMITS, FAILED, LEAVE, READY, GameSpec, Limits, WorkerSpec
+
+_PATIENCE = 3  # workers lost in a row, without one answer in between, before the games are given up
+_FAREWELL = 5.0  # seconds in which a worker may end its games by itself
+_PACKAGE_HOME = str(Path(__file__).parents[3])
+_ENTRY = f"import sys; sys.path.insert(0, {_PACKAGE_HOME!r}); from sfl.envs.vizdoom.worker import main; main()"
+
+
+class _Worker:
+    """One process with its two pipes. Requests are numbers of halves, and so are the replies."""
+
+    def __init__(self, folder: Path, memory: int, count: int, games: tuple[GameSpec, ...], limits: Limits) -> None:
+        self.games = games
+        self._folder = folder
+        self._log = folder / f"worker-{games[0].index}.log"
+        heard, self._requests = os.pipe()
+        self._replies, said = os.pipe()
+        spec = WorkerSpec(os.getpid(), memory, heard, said, count, str(folder), games, limits)
+        with open(self._log, "ab") as log:
+            # A fresh interpreter: safe after threads or a GPU have been started, and it runs no code of the user's.
+            # Its own session: Ctrl-C in the terminal must reach the run, which saves, and not the games.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _ENTRY, json.dumps(to_json(spec))],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(memory, heard, said),
+                start_new_session=True,
+            )
+        os.close(heard)
+        os.close(said)
+        self._poll = select.poll()
+        self._poll.register(self._replies, select.POLLIN)
+        self._asked = [READY]
+
+    @property
+    def process(self) -> int:
+        """Its number, which is also that of its process group."""
+        return self._process.pid
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Halves that it has been told of and not yet answered."""
+        return tuple(self._asked)
+
+    def ask(self, half: int) -> None:
+        """Ring; a worker that has died is found when its answer is waited for."""
+        self._asked.append(half)
+        try:
+            os.write(self._requests, bytes([half]))
+        except BrokenPipeError:
+            return
+
+    def answers(self, word: int, seconds: float) -> bool:
+        """Wait for the answer to a request; False when the worker died or took too long."""
+        deadline = time.monotonic() + seconds
+        while word in self._asked:
+            if not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+            reply = os.read(self._replies, 1)
+            if not reply:
+                return False
+            if reply[0] == FAILED:
+                raise SflError(self._read_rest())
+            self._asked.remove(reply[0])
+        return True
+
+    def _read_rest(self) -> str:
+        parts = []
+        while part := os.read(self._replies, 4096):
+            parts.append(part)
+        return b"".join(parts).decode(errors="replace")
+
+    def last_words(self) -> str:
+        """The last line that the process or one of its engines wrote to its log."""
+        logs = [self._log, *(self._folder / f"game-{game.index}" / "engine.log" for game in self.games)]
+        return next(filter(None, map(last_words, logs)), "it said nothing")
+
+    def dismiss(self) -> None:
+        """Tell it to end its games and itself."""
+        if self._requests >= 0:
+            self.ask(LEAVE)
+            os.close(self._requests)
+            self._requests = -1
+
+    def end(self, patience: float) -> None:
+        """Make sure that it and its engines have ended and leave nothing behind."""
+        if self._replies < 0:
+            return
+        self.dismiss()
+        deadline = time.monotonic() + patience
+        while not self._has_ended() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._kill_group()
+        self._process.wait()
+        os.close(self._replies)
+        self._replies = -1
+        for game in self.games:
+            if (engine := read_engine(self._folder / f"game-{game.index}")) is not None:
+                engine.remove_shared_memory()
+
+    def _has_ended(self) -> bool:
+        """Look without collecting the process: its number, which is also the group's, then stays taken."""
+        return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self.process, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # all have ended; macOS says the latter of zombies
+            return
+
+
+class Crew:
+    """Games in worker processes. `post` makes the games of a half do what the board says; `wait` ends when they have.
+
+    Games are told apart by their index. A worker that dies or does not answer in time is replaced: its games count a
+    restart, and those in an episode find it cut.
+    """
+
+    def __init__(
+        self,
+        mazes: Sequence[Maze],
+        halves: Sequence[int],
+        workers: int,
+        visible: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Start a game of each maze; `halves` [N] says to which half a game belongs."""
+        require(len(mazes) >= 1, f"There must be at least 1 game, got {len(mazes)}.")
+        require(workers >= 1, f"workers must be at least 1, got {workers}.")
+        if visible:
+            check_display()
+        check_shared_memory(len(mazes))
+        self._limits = limits
+        self._failures = 0
+        self.folder = Path(tempfile.mkdtemp(prefix="sfl-games-"))
+        """Where the games keep their files; nobody's working directory."""
+        self._memory, self.board = Board.create(len(mazes))
+        self._workers: list[_Worker] = []
+        self._finalizer = weakref.finalize(self, _end_all, self._workers, self._memory, self.folder, os.getpid())
+        specs = self._specs(mazes, halves, visible)
+        try:
+            for first in range(min(workers, len(specs))):
+                self._workers.append(self._start(tuple(specs[first::workers])))
+            for worker in self._workers:
+                self._await_start(worker)
+        except BaseException:
+            self.close()
+            raise
+
+    def _specs(self, mazes: Sequence[Maze], halves: Sequence[int], visible: bool) -> list[GameSpec]:
+        files: dict[int, Path] = {}
+        for maze in mazes:
+            if id(maze) not in files:
+                files[id(maze)] = self.folder / f"maze-{len(files)}.wad"
+                files[id(maze)].write_bytes(maze.wad)
+        return [
+            GameSpec(index, half, str(files[id(maze)]), maze.map_name, visible)
+            for index, (maze, half) in enumerate(zip(mazes, halves, strict=True))
+        ]
+
+    def _start(self, games: tuple[GameSpec, ...]) -> _Worker:
+        return _Worker(self.folder, self._memory, len(self.board.commands), games, self._limits)
+
+    def _await_start(self, worker: _Worker) -> None:
+        seconds = self._limits.start * (1 + len(worker.games))  # its engines start one after the other
+        if not worker.answers(READY, seconds):
+            hint = " A visible game needs a working display." if worker.games[0].visible else ""
+            raise SflError(
+                f"A game process ended or took over {seconds:g} s before it was ready; its last words: "
+                f"{worker.last_words()}.{hint}"
+            )
+
+    def post(self, half: int) -> None:
+        """Ring at every worker that has games of a half."""
+        require(self._finalizer.alive, "The games have been closed: make them anew.")
+        for worker in self._workers:
+            if any(game.half == half for game in worker.games):
+                worker.ask(half)
+
+    def wait(self, half: int) -> None:
+        """Wait until every game of a half has done what it was told."""
+        for number in range(len(self._workers)):
+            while not self._workers[number].answers(half, self._limits.reply):
+                self._replace(number)
+            self._failures = 0
+
+    def _replace(self, number: int) -> None:
+        lost = self._workers[number]
+        unanswered = lost.asked
+        self._failures += 1
+        if self._failures > _PATIENCE:
+            raise SflError(
+                f"{self._failures} game processes ended in a row without one answer, the last one with: "
+                f"{lost.last_words()} {CHECK_MAP}"
+            )
+        lost.end(patience=0.0)
+        self._workers[number] = worker = self._start(lost.games)
+        self._await_start(worker)
+        self.board.restarts[[game.index for game in lost.games]] += 1
+        for half in unanswered:  # its commands still stand on the board; a game without an episode calls it cut
+            worker.ask(half)
+
+    @property
+    def processes(self) -> list[int]:
+        """The worker processes that run now."""
+        return [worker.process for worker in self._workers]
+
+    def close(self) -> None:
+        """End all games and leave nothing behind."""
+        self._finalizer()
+
+
+def _end_all(workers: list[_Worker], memory: int, folder: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the owner: the games are not its own
+        return
+    for worker in workers:
+        worker.dismiss()
+    for worker in workers:
+        worker.end(_FAREWELL)
+    os.close(memory)
+    shutil.rmtree(folder, ignore_errors=True)

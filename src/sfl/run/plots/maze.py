@@ -1,0 +1,117 @@
+"""A maze before anything is learned in it: the map from above, its goals by level, and what a player sees."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
+
+from sfl.core.config import require
+from sfl.core.seeding import spawn
+from sfl.data.types import Array
+from sfl.envs.doom_tasks import Pairs, draw_fixed_pairs, load_pairs
+from sfl.envs.mazes import Maze
+from sfl.envs.mazes.files import check_free, write_whole
+from sfl.envs.mazes.free_space import FreeSpace
+from sfl.envs.tasks import Pose
+from sfl.envs.vizdoom import DoomMaze
+from sfl.run.plots import DPI
+from sfl.run.plots.marks import DARK, RED, dot_sample
+
+COLOURS = {"easy": "#56B4E9", "medium": "#009E73", "hard": "#E69F00", "hardest": "#AA4499"}
+GOALS = 12  # drawn for each level
+COLUMNS = 3  # of views
+SIDE, VIEW_WIDTH, VIEW_HEIGHT, ARROW = 6.4, 2.2, 1.87, 0.3  # inches; the side is the longer one of the map
+
+
+def draw_maze(maze: Maze, out: Path, pairs: Path | None, view_count: int, seed: int, force: bool = False) -> Path:
+    """Draw a maze into a PNG file: goals of a pairs file or drawn from `seed`, and views at the start and elsewhere."""
+    require(view_count >= 1, f"views must be at least 1, got {view_count}.")
+    check_free(out, force)
+    free = FreeSpace.of(maze)
+    goals = draw_fixed_pairs(maze, free, seed, GOALS) if pairs is None else load_pairs(pairs, maze, free)
+    poses = _poses(maze, free, view_count, spawn(seed, ["views"])["views"])
+    figure = maze_figure(maze, free, goals, poses, _frames(maze, poses))
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=DPI, bbox_inches="tight", facecolor="white")
+    return write_whole(out, picture.getvalue(), force)
+
+
+def _poses(maze: Maze, free: FreeSpace, count: int, rng: np.random.Generator) -> list[Pose]:
+    """The start, and random poses."""
+    places, headings = free.sample(rng, count - 1), rng.uniform(0, 360, count - 1)
+    return [maze.start, *((x, y, h) for (x, y), h in zip(places.tolist(), headings.tolist(), strict=True))]
+
+
+def _frames(maze: Maze, poses: Sequence[Pose]) -> Array:
+    """[N, 120, 160, 3] what a player sees."""
+    env = DoomMaze(maze)
+    try:
+        return env.pictures(np.array(poses))
+    finally:
+        env.close()
+
+
+def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, poses: Sequence[Pose], frames: Array) -> Figure:
+    """The map with the numbered places of the views, and the views below it."""
+    (left, bottom), (right, top) = maze.walls.reshape(-1, 2).min(0), maze.walls.reshape(-1, 2).max(0)
+    scale = SIDE / max(right - left, top - bottom)
+    rows = -(-len(poses) // COLUMNS)
+    width, height = max((right - left) * scale, COLUMNS * VIEW_WIDTH), (top - bottom) * scale + 1.2
+    figure = Figure((width + 0.4, height + rows * VIEW_HEIGHT), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, rows * VIEW_HEIGHT)).ravel()
+    axes = upper.add_subplot()
+    _draw_map(axes, maze, goals)
+    _draw_poses(axes, poses, ARROW / scale)
+    margin = 24
+    axes.set(aspect="equal", xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
+    axes.set_axis_off()
+    axes.set_title(f"{maze.name}\n", fontsize=13, fontweight="bold")
+    about = f"{right - left:,.0f} x {top - bottom:,.0f} units, walkable area {free.area / 1e6:.2f} million"
+    axes.text(0.5, 1.015, about, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
+    upper.legend(handles=_samples(maze, goals), loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    for number, frame in enumerate(frames, 1):
+        view = lower.add_subplot(rows, COLUMNS, number)
+        view.imshow(frame)
+        view.set_title(f"{number}{', at the start' if number == 1 else ''}", fontsize=10)
+        view.set_axis_off()
+    return figure
+
+
+def _draw_map(axes: Axes, maze: Maze, goals: Pairs) -> None:
+    lines = LineCollection(list(maze.walls.reshape(-1, 2, 2)), colors=DARK, linewidths=1.6, capstyle="round")
+    axes.add_collection(lines)
+    for level, discs in maze.regions.items():
+        for x, y, radius in discs:
+            axes.add_patch(Circle((x, y), radius, facecolor=COLOURS[level], alpha=0.3, edgecolor="none"))
+    for level, found in goals.levels.items():
+        places = np.array([pair.goal[:2] for pair in found])
+        axes.plot(*places.T, "o", color=COLOURS[level], markersize=3.5, zorder=3)
+    if maze.spots:
+        axes.plot(*np.array(maze.spots).T, "x", color=DARK, markersize=6, zorder=3)
+
+
+def _draw_poses(axes: Axes, poses: Sequence[Pose], length: float) -> None:
+    """Numbered places with arrows of a length in map units."""
+    look = {"arrowstyle": "-|>", "lw": 1.4, "color": DARK}
+    for number, (x, y, degrees) in enumerate(poses, 1):
+        tip = (x + length * np.cos(np.radians(degrees)), y + length * np.sin(np.radians(degrees)))
+        axes.annotate("", tip, (x, y), arrowprops=look, annotation_clip=False, zorder=4)
+        axes.text(x, y, str(number), bbox=_badge(number), ha="center", va="center", fontsize=7, color="white", zorder=5)
+
+
+def _badge(number: int) -> dict[str, str | float]:
+    return {"boxstyle": "circle,pad=0.25", "facecolor": RED if number == 1 else DARK, "edgecolor": "white", "lw": 0.8}
+
+
+def _samples(maze: Maze, goals: Pairs) -> list[Line2D]:
+    spots = [Line2D([], [], marker="x", color=DARK, linestyle="", label="spawn spot")] if maze.spots else []
+    levels = [dot_sample(COLOURS[level], f"{level} goal") for level in goals.levels]
+    return [dot_sample(RED, "start"), dot_sample(DARK, "view"), *spots, *levels]

@@ -1,0 +1,204 @@
+"""Games that die, hang or are left alone; and what a game leaves behind, which is nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sfl.core.errors import SflError, UsageError
+from sfl.envs.mazes import Maze
+from sfl.envs.mazes.wad import Lump, read_wad, write_wad
+from sfl.envs.vizdoom import DoomMaze, Limits
+from sfl.envs.vizdoom.crew import Crew
+
+from .games import QUICK, engine_of, eventually, lives, random_actions, shared_files, walk
+
+START = {"start": (200.0, 224.0, 30.0), "goal": None}
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def fragile(arena: Maze) -> Iterator[DoomMaze]:
+    made = DoomMaze(arena, limits=QUICK)
+    yield made
+    made.close()
+
+
+def kill_engine(crew: Crew) -> None:
+    engine_of(crew).kill()
+
+
+def freeze_engine(crew: Crew) -> None:
+    os.kill(engine_of(crew).process, signal.SIGSTOP)
+
+
+def kill_worker(crew: Crew) -> None:
+    os.kill(crew.processes[0], signal.SIGKILL)
+
+
+def freeze_worker(crew: Crew) -> None:
+    os.kill(crew.processes[0], signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("harm", [kill_engine, freeze_engine, kill_worker, freeze_worker])
+def test_a_game_that_dies_or_hangs_is_restarted_and_its_episode_truncated(
+    fragile: DoomMaze, harm: Callable[[Crew], None]
+) -> None:
+    env, actions = fragile, random_actions(20)
+    _, info = env.reset(options=START)
+    before = info["restarts"]
+    expected = walk(env, actions)
+    lost, process = engine_of(env.crew), env.crew.processes[0]
+    harm(env.crew)
+    observation, reward, terminated, truncated, info = env.step(2)
+    assert (reward, terminated, truncated, info["is_success"]) == (0.0, False, True, False)
+    assert observation["observation"][-1].tobytes() == expected[0][-1]
+    assert info["pose"].tolist() == expected[1][-1]
+    assert info["restarts"] == before + 1
+    env.reset(options=START)
+    assert walk(env, actions) == expected
+    assert not lives(lost.process)
+    assert shared_files(lost) == []
+    assert (env.crew.processes[0] == process) == (harm in (kill_engine, freeze_engine))
+
+
+def test_a_game_that_dies_between_episodes_begins_the_next_one(fragile: DoomMaze) -> None:
+    first, info = fragile.reset(options=START)
+    kill_engine(fragile.crew)
+    again, later = fragile.reset(options=START)
+    assert np.array_equal(first["observation"], again["observation"])
+    assert later["restarts"] == info["restarts"] + 1
+    assert fragile.step(2)[3] is False
+
+
+def test_a_game_that_died_at_its_goal_has_not_reached_it(fragile: DoomMaze) -> None:
+    fragile.reset(options={**START, "goal": START["start"]})
+    kill_engine(fragile.crew)
+    _, reward, terminated, truncated, info = fragile.step(6)
+    assert (reward, terminated, truncated, info["is_success"]) == (0.0, False, True, False)
+
+
+def test_an_episode_that_the_map_ends_is_truncated_and_repeats_its_last_frame(arena: Maze) -> None:
+    leaving = b"blocking = true; special = 243; playerpush = true;"  # whoever touches a wall leaves the map
+    lumps = [Lump(lump.name, lump.body.replace(b"blocking = true;", leaving)) for lump in read_wad(arena.wad, "arena")]
+    env = DoomMaze(replace(arena, wad=write_wad(lumps)))
+    for _ in range(2):
+        observation, info = env.reset(options={"start": (280.0, 224.0, 0.0), "goal": (300.0, 224.0, 0.0)})
+        env.goal_terminates = truncated = False
+        while not truncated:
+            before, pose = observation["observation"][-1], info["pose"]
+            observation, reward, terminated, truncated, info = env.step(2)
+        assert (reward, terminated, info["is_success"], info["restarts"]) == (0.0, False, False, 0)
+        assert np.array_equal(observation["observation"][-1], before)
+        assert np.array_equal(info["pose"], pose)
+        assert pose[0] > 280
+    env.close()
+
+
+def test_games_write_nothing_into_the_working_directory_and_remove_what_they_wrote(
+    arena: Maze, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    env = DoomMaze(arena)
+    env.reset(options=START)
+    engine, worker = engine_of(env.crew), env.crew.processes[0]
+    assert lives(engine.process)
+    assert len(shared_files(engine)) > 0
+    assert os.getsid(worker) != os.getsid(0)  # Ctrl-C in the terminal does not reach it
+    env.close()
+    env.close()
+    assert list(here.iterdir()) == list(temporary.iterdir()) == shared_files(engine) == []
+    assert not lives(engine.process)
+    assert not lives(worker)
+    with pytest.raises(UsageError, match="The games have been closed"):
+        env.reset(options=START)
+
+
+PARENT = """
+import sys, time
+from sfl.envs.vizdoom import DoomMaze
+from sfl.envs.vizdoom.engine import read_engine
+env = DoomMaze("small")
+env.reset(seed=0)
+engine = read_engine(env.crew.folder / "game-0")
+print(env.crew.folder, env.crew.processes[0], engine.process, engine.instance, flush=True)
+if sys.argv[1] == "wait":
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", ["killed", "left"])
+def test_games_end_with_their_parent_whatever_ended_it(end: str) -> None:
+    command = [sys.executable, "-c", PARENT, "wait" if end == "killed" else "leave"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        assert parent.stdout is not None
+        folder, worker, engine, instance = parent.stdout.readline().split()
+        if end == "killed":
+            parent.kill()
+    assert eventually(lambda: not lives(int(worker)) and not lives(int(engine)))
+    assert eventually(lambda: not Path(folder).exists())
+    assert list(Path("/dev/shm").glob(f"*{instance}")) == []
+
+
+def test_an_engine_ends_with_its_worker_though_nobody_closes_it(arena: Maze) -> None:
+    env = DoomMaze(arena)
+    engine = engine_of(env.crew)
+    kill_worker(env.crew)
+    assert eventually(lambda: not lives(engine.process))
+    env.close()
+    assert shared_files(engine) == []
+
+
+def test_a_window_without_a_display_is_refused_in_one_line(arena: Maze, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(UsageError, match=r"^A visible game needs a display, .* leave visible off, or run it .*$"):
+        DoomMaze(arena, visible=True)
+
+
+def test_an_engine_that_does_not_start_is_quoted(arena: Maze, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", ":987")
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    with pytest.raises(
+        SflError,
+        match=r"^A game process ended or took over 120 s .* last words: .+ A visible game needs a working display\.$",
+    ):
+        DoomMaze(arena, visible=True)
+
+
+def test_too_little_shared_memory_is_refused_before_anything_starts(
+    arena: Maze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=16, f_frsize=4096))
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **options: pytest.fail("a process was started"))
+    with pytest.raises(
+        SflError, match=r"^Too little shared memory: .* 256 KiB in all, and /dev/shm has 64 KiB free; run fewer .*$"
+    ):
+        DoomMaze(arena)
+
+
+def test_a_map_that_cannot_be_played_is_an_error_of_one_line(arena: Maze) -> None:
+    env = DoomMaze(replace(arena, map_name="MAP99"), limits=Limits(call=0.3))
+    with pytest.raises(SflError, match=r"^(MAP99 cannot be played: .*|4 game processes .*) Check the WAD and .*$"):
+        env.reset(options=START)
+    env.close()
+
+
+def test_limits_must_be_positive() -> None:
+    with pytest.raises(UsageError, match="limit call must be above 0 seconds, got 0"):
+        Limits(call=0)
