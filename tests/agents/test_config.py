@@ -35,6 +35,7 @@ def test_as_released_changes_exactly_what_differs_from_the_paper() -> None:
         "edges.count_traverse": False,
         "edges.inherit_transition": True,
         "edges.weight": "log-frequency",
+        "navigator.frontier_among": "component",
         "navigator.reached": "localized",
         "navigator.one_trip": True,
         "navigator.route_choices": 5,

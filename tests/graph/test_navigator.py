@@ -19,11 +19,14 @@ from .drawing import both_ways, draw
 CHAIN = Planner(draw(6, both_ways({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0, (1, 4): 2.0, (4, 3): 2.0})))
 
 
+OLD = {"frontier_among": "component", "reached": "localized"}
+
+
 class Script:
     """One navigator on a drawn graph, told what is seen."""
 
     def __init__(self, planner: Planner = CHAIN, frontier: int | None = None, **settings: object) -> None:
-        self.navigator = Navigator(NavigatorConfig(**({"reached": "localized"} | settings)))  # type: ignore[arg-type]
+        self.navigator = Navigator(NavigatorConfig(**(OLD | settings)))  # type: ignore[arg-type]
         self.planner, self.rng = planner, np.random.default_rng(0)
         self.landmarks = LandmarkSet(planner.edges.size)
         for index in range(planner.edges.size):
@@ -269,6 +272,18 @@ def test_frontiers_are_chosen_among_companions_only() -> None:
     script = Script(frontier=5).begin()
     assert script.see(0) in (0, 1)  # 5 was never visited, but there is no way back from it, nor to it
     assert script.route[-1] != 5
+
+
+def test_a_frontier_among_all_is_walked_to_directly_where_no_route_leads() -> None:
+    script = Script(frontier=5, frontier_among="all", replan_after=3, frontier_steps=5).begin()
+    assert [script.see(0) for _ in range(5)] == [5] * 5  # late after 3 steps: there is still no route
+    assert script.route == (5,)
+    assert script.see(0) is None  # N_front, not n_land for one landmark
+    assert (script.navigator.finished, script.navigator.failures) == ([False], [])
+    script = Script(frontier=5, frontier_among="all").begin()
+    script.see(0)
+    assert script.see(5) is None
+    assert script.navigator.finished == [True]
 
 
 # ---- to a goal

@@ -30,6 +30,9 @@ class NavigatorConfig:
     """N_explore: random steps after a trip."""
     frontier: Literal["inverse-visits", "uniform"] = "inverse-visits"
     """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
+    frontier_among: Literal["all", "component"] = "all"
+    """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
+    released code)."""
     reached: Literal["nearest", "localized"] = "nearest"
     """A landmark on the route is reached when it is the most similar of all (Algorithm 3), or when the agent is
     localized to it (the released code)."""
@@ -179,12 +182,14 @@ class Navigator:
             self._without_route()
 
     def _without_route(self) -> None:
-        """No route to a goal: walk to it directly. No route to a frontier: give the trip up."""
+        """Walk to a goal, or to a frontier that was drawn from all landmarks, directly; else give the trip up."""
         self.route_found = False
-        if self.goal_links is None:
-            self._end_trip(reached=False)
-        else:
+        if self.goal_links is not None:
             self.trip = Trip((GOAL,), 0, limit=_NO_LIMIT)
+        elif self.trip is not None and self.config.frontier_among == "all":
+            self.trip.route, self.trip.position = self.trip.route[-1:], 0
+        else:
+            self._end_trip(reached=False)
 
     def _end_trip(self, reached: bool) -> None:
         self.trip = None
@@ -213,10 +218,14 @@ class Navigator:
         start = seen.localized if seen.localized is not None else seen.nearest
         assert start is not None
         self._trips += 1
-        frontier = draw_frontier(planner.companions(start), landmarks.visits, self.config.frontier, rng)
-        route = draw_route(planner, start, frontier, self.config.route_choices, rng)
-        limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
-        self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit)
+        among = planner.companions(start) if self.config.frontier_among == "component" else np.arange(landmarks.count)
+        frontier = draw_frontier(among, landmarks.visits, self.config.frontier, rng)
+        try:
+            route = draw_route(planner, start, frontier, self.config.route_choices, rng)
+            limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
+            self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit)
+        except NoRouteError:
+            self.trip = Trip((frontier,), 0, self.config.frontier_steps)
 
     def _detour(self, start: int, destination: int, planner: Planner) -> Route:
         """A route without the edges that failed in this episode, or with them when there is no other."""

@@ -44,7 +44,9 @@ class TabularConfig:
     landmarks: LandmarkConfig = field(default_factory=LandmarkConfig)
     edges: EdgeConfig = field(default_factory=EdgeConfig)
     # With exact psi the agent can stand exactly at a landmark.
-    navigator: NavigatorConfig = field(default_factory=lambda: NavigatorConfig(reached="localized"))
+    navigator: NavigatorConfig = field(
+        default_factory=lambda: NavigatorConfig(frontier_among="component", reached="localized")
+    )
     gamma: float = 0.99
     """Discount of the successor features."""
     states: int = 2_048
@@ -88,7 +90,12 @@ def as_released(config: SFLConfig) -> SFLConfig:
             weight="log-frequency",
         ),
         navigator=replace(
-            config.navigator, reached="localized", one_trip=True, route_choices=5, replan_off_route=False
+            config.navigator,
+            frontier_among="component",
+            reached="localized",
+            one_trip=True,
+            route_choices=5,
+            replan_off_route=False,
         ),
     )
 
@@ -118,6 +125,6 @@ def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
             update_every=250,
         ),
         edges=EdgeConfig(weight="steps", form_every=250),
-        navigator=NavigatorConfig(reached="localized", avoid_failed=True, shake_steps=4),
+        navigator=NavigatorConfig(frontier_among="component", reached="localized", avoid_failed=True, shake_steps=4),
         replay_size=400_000,
     )
