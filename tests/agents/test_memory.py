@@ -81,17 +81,17 @@ def test_n_cand_limits_how_many_get_in_at_a_time() -> None:
 
 def test_a_full_set_takes_no_more_candidates() -> None:
     memory = make_memory(limit=2)
-    assert memory.accepts(np.zeros(0))
+    assert memory.accepts(-np.inf)
     assert admit(memory, 0, 90, 180) == [(0, 0), (1, 90)]
-    assert not memory.accepts(np.array([-1.0, 0.0]))
+    assert not memory.accepts(0.0)
     assert admit(memory, 180) == []
 
 
 def test_only_states_below_the_add_threshold_are_accepted() -> None:
     memory = make_memory()
     admit(memory, 0)
-    assert memory.accepts(np.array([0.8]))
-    assert not memory.accepts(np.array([COS_30]))
+    assert memory.accepts(0.8)
+    assert not memory.accepts(COS_30)
 
 
 def test_the_same_observation_is_kept_once_where_it_was_met_first() -> None:
@@ -126,7 +126,7 @@ def test_seeing_localizes_above_the_threshold_and_names_the_nearest_in_any_case(
     sight = memory.see(Circle(), at(80, 45), np.array([0, 1]))
     assert sight.localized == [1, None]  # cos 10 = 0.98 > 0.9; cos 45 = 0.71
     assert sight.nearest[0] == 1
-    np.testing.assert_allclose(sight.smoothed, np.cos(np.deg2rad([[80, 10], [45, 45]])), atol=1e-6)
+    np.testing.assert_allclose(sight.similarity, np.cos(np.deg2rad([10, 45])), atol=1e-6)
     torch.testing.assert_close(sight.psi.norm(dim=2), torch.ones(2, 2))
     assert make_memory().see(Circle(), at(0), np.array([0])).nearest == [None]
 

@@ -112,17 +112,14 @@ class LandmarkSet:
             getattr(self, f"_{name}")[: self.count] = state[name]
 
 
-def localize(similarity: Array, threshold: float) -> int | None:
-    """Algorithm 2, lines 3 and 7: the most similar landmark if its SFS [L] is above the threshold."""
-    if len(similarity) == 0:
-        return None
-    best = int(np.argmax(similarity))
-    return best if similarity[best] > threshold else None
+def localize(nearest: int, similarity: float, threshold: float) -> int | None:
+    """Algorithm 2, lines 3 and 7: the most similar landmark if its SFS is above the threshold."""
+    return nearest if similarity > threshold else None
 
 
-def is_novel(similarity: Array, threshold: float) -> bool:
-    """Algorithm 2, line 4: below delta_add to every landmark; with no landmark yet every state is novel."""
-    return len(similarity) == 0 or bool(similarity.max() < threshold)
+def is_novel(similarity: float, threshold: float) -> bool:
+    """Algorithm 2, line 4: below delta_add to the most similar landmark; -inf, with no landmark yet, always is."""
+    return similarity < threshold
 
 
 def candidate_ranking(similarity: Array, order: str) -> Array:

@@ -137,7 +137,7 @@ class SFLAgent:
         track = self._tracks[env]
         self._tally["decisions"] += 1
         # The paper's appendix takes the median here as well; where W is 1 the two are the same.
-        if self.memory.accepts(sight.smoothed[row]):
+        if self.memory.accepts(sight.similarity[row]):
             origin = self.env_steps + row
             self.memory.propose(Candidate(observation.copy(), origin, track.landmark, track.steps, track.random))
         landmark = sight.localized[row]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +43,7 @@ class Sight:
     """What the agent makes of a batch of observations."""
 
     psi: Tensor  # [B, A, F] unit psi(s, a)
-    newest: Array  # [B, L] SFS of the state to every landmark
-    smoothed: Array  # [B, L] its median over the last W steps
+    similarity: list[float]  # [B] highest SFS to any landmark, median over the last W steps; -inf without landmarks
     localized: list[int | None]  # [B]
     nearest: list[int | None]  # [B] most similar landmark, whatever the threshold
 
@@ -70,17 +70,20 @@ class LandmarkMemory:
     def see(self, source: PsiSource, observations: Array, env_indices: Array) -> Sight:
         """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7)."""
         psi = source.psi(observations)
-        newest = self.localizer.similarity(unit(psi.mean(1)))
-        smoothed = self.localizer.smooth(newest, env_indices).cpu().numpy()
+        smoothed = self.localizer.smooth(self.localizer.similarity(unit(psi.mean(1))), env_indices)
+        if not self.observations:
+            return Sight(unit(psi), [-math.inf] * len(smoothed), [None] * len(smoothed), [None] * len(smoothed))
+        best, places = smoothed.max(1)
+        similarity, nearest = best.tolist(), places.tolist()
         if self.config.localize_threshold >= EXACT:
             localized = [self._index.get(observation.tobytes()) for observation in observations]
         else:
-            localized = [localize(row, self.config.localize_threshold) for row in smoothed]
-        nearest = [int(np.argmax(row)) if len(row) else None for row in smoothed]
-        return Sight(unit(psi), newest.cpu().numpy(), smoothed, localized, nearest)
+            threshold = self.config.localize_threshold
+            localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, similarity, strict=True)]
+        return Sight(unit(psi), similarity, localized, nearest)
 
-    def accepts(self, similarity: Array) -> bool:
-        """A state with this SFS [L] is worth keeping as a candidate."""
+    def accepts(self, similarity: float) -> bool:
+        """A state with this highest SFS to any landmark is worth keeping as a candidate."""
         open_set = not self.set.is_full or self.config.replace != "never"
         return open_set and is_novel(similarity, self.config.add_threshold)
 
@@ -143,7 +146,7 @@ class LandmarkMemory:
 
     def _admit_one(self, psi: Tensor, candidate: Candidate, step: int) -> int | None:
         similarity = self.localizer.similarity(psi).cpu().numpy()
-        if not self.accepts(similarity) or candidate.observation.tobytes() in self._index:
+        if not self.accepts(similarity.max(initial=-np.inf)) or candidate.observation.tobytes() in self._index:
             return None
         rows = self.localizer.rows
         if not self.set.is_full:

@@ -49,6 +49,7 @@ class Walker:
         """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
         actions = self._rng.integers(action_count, size=len(env_indices))
         exploring = np.ones(len(env_indices), dtype=bool)
+        greedy: dict[int, Tensor] = {}
         for row, env in enumerate(env_indices.tolist()):
             navigator = self._navigators[env]
             sighting = Sighting(sight.localized[row], sight.nearest[row], step)
@@ -56,7 +57,10 @@ class Walker:
             self._explanations[env] = _explain(sighting, navigator, target)
             exploring[row] = target is None
             if target is not None and self._rng.random() >= self._epsilon:
-                actions[row] = int((sight.psi[row] @ self._target_psi(env, target)).argmax())
+                greedy[row] = self._target_psi(env, target)
+        if greedy:
+            towards = torch.stack(list(greedy.values())).unsqueeze(2)  # [G, F, 1]
+            actions[list(greedy)] = (sight.psi[list(greedy)] @ towards).squeeze(2).argmax(1).cpu().numpy()
         return actions, exploring
 
     def explain(self, env_index: int) -> Explanation:
