@@ -30,7 +30,7 @@ def _paper(env: str) -> Experiment:
         name=f"paper-{env}",
         env=MiniGridConfig(id=MINIGRID[env]),
         agent=SFLConfig(landmarks=LandmarkConfig(limit=_limit(env))),
-        train=TrainConfig(steps=200_000, env_count=8, eval_every=20_000, checkpoint_every=20_000, log_every=2_000),
+        train=TrainConfig(steps=300_000, env_count=8, eval_every=20_000, checkpoint_every=20_000, log_every=2_000),
         eval=EvalConfig(),
     )
 
