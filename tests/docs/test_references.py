@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sfl.cli import COMMANDS
+from sfl.cli import COMMANDS, encoder, maze
 from sfl.cli.commands import train
 from sfl.cli.parsing import parse
 
@@ -40,6 +40,9 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [target for target in local if not (ROOT / page).parent.joinpath(target).exists()] == []
 
 
+GROUPS = {"maze": maze.COMMANDS, "encoder": encoder.COMMANDS}
+"""Commands of two words."""
+
 PARSED = [
     (page, words) for page in PAGES for words in commands(page) if words[0] == "sfl" and not words[1].startswith("-")
 ]
@@ -60,5 +63,7 @@ def test_commands_are_understood(page: str, words: list[str], monkeypatch: pytes
     if words[1] == "train":
         with pytest.raises(_UnderstoodError):
             train(words[2:])
+    elif words[1] in GROUPS:
+        parse(GROUPS[words[1]][words[2]][0], words[3:], f"sfl {words[1]} {words[2]}")
     else:
         parse(COMMANDS[words[1]][0], words[2:], f"sfl {words[1]}")

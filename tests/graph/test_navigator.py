@@ -281,9 +281,7 @@ def test_a_frontier_among_all_is_walked_to_directly_where_no_route_leads() -> No
     assert script.see(0) is None  # N_front, not n_land for one landmark
     assert (script.navigator.finished, script.navigator.failures) == ([False], [])
     script = Script(frontier=5, frontier_among="all").begin()
-    script.see(0)
-    assert script.see(5) is None
-    assert script.navigator.finished == [True]
+    assert (script.see(0), script.see(5), script.navigator.finished) == (5, None, [True])
 
 
 # ---- to a goal

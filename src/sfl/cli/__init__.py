@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, maze, options
+from sfl.cli import commands, encoder, maze, options
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
 
@@ -23,6 +23,7 @@ usage: sfl COMMAND [OPTIONS]
   plot RUN...            figures of a run
   video RUN              a video of an evaluation episode
   maze COMMAND           build, import and show mazes for ViZDoom
+  encoder COMMAND        train and evaluate encoders of frames
   bench [NAME]           measure speed and memory
   export RUN             a slim copy to move or publish
   demo                   train, compare with the random policy, draw
@@ -74,8 +75,10 @@ def _dispatch(args: list[str]) -> int:
         return commands.train(args[1:])
     if args[0] == "maze":
         return maze.dispatch(args[1:])
+    if args[0] == "encoder":
+        return encoder.dispatch(args[1:])
     if args[0] not in COMMANDS:
-        raise unknown_name("command", args[0], [*COMMANDS, "train", "maze"], "`sfl --help` shows all.")
+        raise unknown_name("command", args[0], [*COMMANDS, "train", "maze", "encoder"], "`sfl --help` shows all.")
     words, command = COMMANDS[args[0]]
     return command(parse(words, args[1:], f"sfl {args[0]}"))
 

@@ -1,0 +1,39 @@
+"""The words of `sfl encoder`; a module of its own, because these settings bring torch along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from sfl.cli.options import MachineOptions
+from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(MachineOptions, EncoderRecipe):
+    """Learn an encoder of frames from random walks, without labels and poses, and evaluate it."""
+
+    out: Path
+    """The .safetensors file to write; its loss curve (.csv) and model card (.md) go beside it."""
+    force: bool = False
+    """Replace files that exist."""
+    evaluate: bool = True
+    """Evaluate at the end."""
+    eval: EncoderJudgement = EncoderJudgement()
+
+    @property
+    def recipe(self) -> EncoderRecipe:
+        """The part that is about learning."""
+        return EncoderRecipe(**{field.name: getattr(self, field.name) for field in fields(EncoderRecipe)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(MachineOptions, EncoderJudgement):
+    """See how well an encoder knows places again, in test textures."""
+
+    encoder: Positional[str]
+    """A shipped encoder (place, compact) or a .safetensors file."""
+    json: bool = False
+    """Print JSON instead of a table."""

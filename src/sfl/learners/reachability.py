@@ -1,0 +1,91 @@
+"""Features by reachability: is one frame a few decisions from the other? (SPTM's network R, the paper's encoder.)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sfl.core.config import require
+from sfl.data.types import Array
+from sfl.learners.moments import MomentPairs, draw_offsets
+from sfl.nn.frame_encoders import FrameEncoder
+
+
+@dataclass(frozen=True)
+class ReachabilityConfig:
+    """How reachability is learned."""
+
+    near: int = 5
+    """Positives are 1 to this many decisions apart."""
+    far: int = 25
+    """Negatives are more than this many decisions apart, in the same walk."""
+    hidden: int = 512
+    """Units of each layer of the head."""
+    layers: int = 4
+    """Hidden layers of the head."""
+    batch_size: int = 512
+    """Pairs in a batch, half of them positive."""
+
+    def __post_init__(self) -> None:
+        require(1 <= self.near < self.far, f"reachability: 1 <= near < far must hold, got {self.near} and {self.far}.")
+        require(self.hidden >= 1, f"reachability.hidden must be at least 1, got {self.hidden}.")
+        require(self.layers >= 0, f"reachability.layers must be 0 or more, got {self.layers}.")
+        require(self.batch_size >= 2, f"reachability.batch-size must be at least 2, got {self.batch_size}.")
+
+
+class ReachabilityDraw:
+    """Draws batches of pairs, one half near and the other far."""
+
+    def __init__(self, config: ReachabilityConfig, mazes: Array, length: int) -> None:
+        """`mazes` [W]: the maze of each walk; `length`: moments of a walk."""
+        shortest = 2 * (config.far + 1) + 1  # then every moment has some that are far enough
+        require(length >= shortest, f"Walks must have at least {shortest} moments for reachability, got {length}.")
+        self.config, self._mazes, self._length = config, mazes, length
+
+    def __call__(self, rng: np.random.Generator) -> MomentPairs:
+        """One batch, positives first."""
+        count = self.config.batch_size
+        walks = rng.integers(len(self._mazes), size=count)
+        times = rng.integers(self._length, size=count)
+        near = np.arange(count) < count // 2
+        longest = np.maximum(times, self._length - 1 - times)
+        least, most = np.where(near, 1, self.config.far + 1), np.where(near, self.config.near, longest)
+        others = draw_offsets(times, rng.integers(least, most + 1), self._length, rng)
+        return MomentPairs(self._mazes[walks], walks, np.stack([times, others]), near)
+
+
+class ReachabilityHead(nn.Sequential):
+    """Two codes side by side [B, 2F] to the scores of far and near [B, 2]."""
+
+    def __init__(self, dim: int, hidden: int, layers: int) -> None:
+        parts: list[nn.Module] = [nn.BatchNorm1d(2 * dim), nn.ReLU()]
+        size = 2 * dim
+        for _ in range(layers):
+            parts += [nn.Linear(size, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
+            size = hidden
+        super().__init__(*parts, nn.Linear(size, 2))
+
+
+def reachability_loss(scores: Tensor, near: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of the two classes, mean over pairs. Shapes: scores [B, 2] of far and near, near [B] bool."""
+    loss = functional.cross_entropy(scores.float(), near.long())
+    accuracy = (scores.detach().argmax(1) == near).float().mean()
+    return loss, {"loss": loss.detach(), "accuracy": accuracy}
+
+
+class Reachability(nn.Module):
+    """The objective as the trainer sees it, with the weights of the head."""
+
+    def __init__(self, config: ReachabilityConfig, dim: int) -> None:
+        super().__init__()
+        self.head = ReachabilityHead(dim, config.hidden, config.layers)
+
+    def forward(self, encoder: FrameEncoder, frames: Tensor, pairs: MomentPairs) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and metrics of frames [2, B, H, W, 3]."""
+        first, second = encoder.raw(frames.flatten(0, 1)).chunk(2)
+        scores = self.head(torch.cat([first, second], dim=1))
+        return reachability_loss(scores, torch.from_numpy(pairs.near).to(scores.device))

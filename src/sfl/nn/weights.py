@@ -1,0 +1,114 @@
+"""Encoders in files: safetensors, half precision, and in the header what they are and how they came about.
+
+An encoder is kept folded (`FrameEncoder.folded`). Matrices and kernels are stored in half precision, vectors in full:
+they are few, and the statistics among them may be large.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from sfl.core.errors import CheckpointError, UsageError, unknown_name
+from sfl.nn.frame_encoders import KINDS, FrameEncoder
+
+FORMAT = "1"
+SHIPPED = ("place", "compact")
+FOLDER = Path(__file__).with_name("weights")
+SUFFIX = ".safetensors"
+
+
+def load_encoder(name_or_path: str, device: torch.device | str = "cpu") -> FrameEncoder:
+    """An encoder to be used: a shipped one by name, or one of a file."""
+    return _read(find_weights(name_or_path), device)
+
+
+def find_weights(name_or_path: str) -> Path:
+    """The file of a shipped encoder or the one that was named."""
+    if name_or_path in SHIPPED:
+        path = FOLDER / f"{name_or_path}{SUFFIX}"
+        if not path.is_file():
+            raise UsageError(
+                f"This installation of sfl holds no weights of the encoder {name_or_path!r}; "
+                f"make some: sfl encoder train --kind {name_or_path} --out FILE{SUFFIX}."
+            )
+        return path
+    if not name_or_path.endswith(SUFFIX):
+        raise unknown_name("encoder", name_or_path, SHIPPED, f"There are {', '.join(SHIPPED)}; or a {SUFFIX} file.")
+    return Path(name_or_path)
+
+
+def read_card(path: Path) -> dict[str, str]:
+    """What the header of a file says of the encoder in it."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            card: dict[str, str] = file.metadata() or {}
+    except OSError as error:
+        raise UsageError(f"Cannot read an encoder from {path}: {error.strerror or error}.") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
+    _check_card(path, card)
+    return card
+
+
+def _check_card(path: Path, card: Mapping[str, str]) -> None:
+    if "kind" not in card or "format" not in card:
+        raise CheckpointError(f"{path} holds other weights than an encoder of sfl; make one with `sfl encoder train`.")
+    if card["format"] != FORMAT:
+        raise CheckpointError(f"{path} has format {card['format']}, this version of sfl reads format {FORMAT}.")
+    if card["kind"] not in KINDS:
+        raise CheckpointError(f"{path} holds an encoder of unknown kind {card['kind']!r}; sfl has {', '.join(KINDS)}.")
+
+
+def _read(path: Path, device: torch.device | str) -> FrameEncoder:
+    kind = read_card(path)["kind"]
+    encoder = FrameEncoder(next(known for known in KINDS if known == kind))
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged ({error}); make it or fetch it again.") from error
+    _check_tensors(path, encoder, tensors)
+    encoder.load_state_dict(tensors)
+    return encoder.to(device).eval().requires_grad_(False)
+
+
+def _check_tensors(path: Path, encoder: FrameEncoder, tensors: Mapping[str, Tensor]) -> None:
+    expected = encoder.state_dict()
+    missing, foreign = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
+    if missing or foreign:
+        raise CheckpointError(
+            f"{path} is no encoder {encoder.name!r}: missing {_some(missing)}, unknown {_some(foreign)}."
+        )
+    other = [name for name, value in expected.items() if value.shape != tensors[name].shape]
+    if other:
+        raise CheckpointError(f"{path} is no encoder {encoder.name!r}: other shapes of {_some(other)}.")
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as one line can hold."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "nothing"
+
+
+def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> None:
+    """Write an encoder and its card; what the file held stays whole until the new content is."""
+    header = {**card, "format": FORMAT, "kind": encoder.name, "dim": str(encoder.dim)}
+    tensors = {name: _stored(value) for name, value in encoder.folded().state_dict().items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".tmp")
+    try:
+        draft.write_bytes(save(tensors, header))
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _stored(value: Tensor) -> Tensor:
+    plain = value.cpu().contiguous()
+    return plain.half() if plain.ndim > 1 else plain
