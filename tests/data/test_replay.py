@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfl.data.observations import ObservationTable
-from sfl.data.replay import NO_ACTION, NStepBatch, SequenceReplay, Windows
+from sfl.data.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay, Windows
 from sfl.data.types import Array, Transitions
 
 GAMMA = 0.5
@@ -287,3 +287,20 @@ def test_rows_by_action_are_filled_up_with_rows_that_do_not_count() -> None:
         np.testing.assert_array_equal(even.steps[drawn], batch.steps[order])
         np.testing.assert_array_equal(even.bootstrap[drawn], batch.bootstrap[order])
         np.testing.assert_array_equal(even.weights[drawn], batch.weights[order])
+
+
+def test_stacks_end_at_the_entry_and_are_filled_up_before_the_episode() -> None:
+    world = make_world(9, 1, 100)
+    world.replay.stack = 3
+    batch = world.replay.sample_n_step(np.random.default_rng(0), 300, 2, GAMMA)
+    assert batch is not None
+    assert batch.steps.shape == (300, 2, 3)
+    assert batch.bootstrap.shape == (300, 3)
+    filled = 0
+    for stack in (*batch.steps.reshape(-1, 3), *batch.bootstrap):
+        keys = keys_of(world.replay, stack[stack != FILL])
+        filled += int((stack == FILL).sum())
+        env, episode, time = keys[-1]
+        assert keys == [(env, episode, time - back) for back in range(len(keys) - 1, -1, -1)]
+        assert len(keys) == min(3, time + 1)
+    assert filled > 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | TabularConfig | RandomConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
+    FrameSFLConfig: ("sfl", SFLAgent),
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
 }

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, Transitions
 
 Validity = Callable[["Entries"], Array]
 
 NO_ACTION = -1  # marks the last observation of an episode, which no action follows
+FILL = -1  # stands in a stack for what was before the episode
+
+
+class SlotTable(Protocol):
+    """Whatever keeps observations under numbers; the replay refers to them."""
+
+    def hold(self, observation: Array) -> int:
+        """The slot of an observation, with one reference more."""
+
+    def release(self, slot: int) -> None:
+        """One reference less."""
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays."""
+
+    def load_state(self, state: dict[str, Array], held: Array) -> None:
+        """Take up arrays made by `state`; `held` lists the slot of every reference."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +59,15 @@ class Entries:
 class NStepBatch:
     """Slots of the observations of n consecutive steps, and of the state that the return is bootstrapped from."""
 
-    steps: Array  # [B, n] slots; beyond an episode's end they repeat the last and have weight 0
+    steps: Array  # [B, n] slots ([B, n, stack] of stacks); beyond an episode's end they repeat the last with weight 0
     weights: Array  # [B, n] gamma^k inside the episode, 0 beyond it
     actions: Array  # [B] the first step's action
-    bootstrap: Array  # [B] slots
+    bootstrap: Array  # [B] slots, or [B, stack]
     bootstrap_weights: Array  # [B] gamma^k of the bootstrap state
     multiplicity: Array  # [B] how often each row was drawn
 
     def slots(self) -> Array:
-        """[B, n + 1] slots of all its states, the bootstrap state last."""
+        """[B, n + 1] (or [B, n + 1, stack]) slots of all its states, the bootstrap state last."""
         return np.concatenate([self.steps, self.bootstrap[:, None]], axis=1)
 
     def merged(self, power: float = 1.0) -> NStepBatch:
@@ -85,10 +102,14 @@ class NStepBatch:
 
 
 class SequenceReplay:
-    """Observation slots, actions and the flag "chosen by the random policy" of the last `capacity` steps."""
+    """Observation slots, actions and the flag "chosen by the random policy" of the last `capacity` steps.
 
-    def __init__(self, table: ObservationTable, capacity: int, env_count: int) -> None:
-        self.table = table
+    With a `stack` above 1 a state is made of that many entries, the newest last; before an episode's first entry it is
+    filled up with slot `FILL`.
+    """
+
+    def __init__(self, table: SlotTable, capacity: int, env_count: int, stack: int = 1) -> None:
+        self.table, self.stack = table, stack
         self.length = max(2, capacity // env_count)
         size = env_count * self.length  # one ring after the other
         self._slots = np.full(size, -1, dtype=np.int64)
@@ -105,10 +126,10 @@ class SequenceReplay:
     def add(self, transitions: Transitions, random: Array) -> None:
         """Store one step of each environment; an episode's last observation gets an entry of its own."""
         for row, env in enumerate(transitions.env_indices.tolist()):
-            self._append(env, transitions.observations[row], int(transitions.actions[row]), bool(random[row]))
+            slot = self.table.hold(transitions.observations[row])
+            self.append(env, slot, int(transitions.actions[row]), bool(random[row]))
             if transitions.terminated[row] or transitions.truncated[row]:
-                self._append(env, transitions.next_observations[row], NO_ACTION, False)
-                self._close_episode(env)
+                self.close_episode(env, self.table.hold(transitions.next_observations[row]))
 
     def sample_n_step(
         self, rng: np.random.Generator, batch: int, n: int, gamma: float, random_only: bool = True
@@ -121,10 +142,10 @@ class SequenceReplay:
         steps = found.at[:, None] + offsets
         reach = np.minimum(found.at + n, found.high)
         return NStepBatch(
-            steps=self._slots[self._place(found.envs[:, None], np.minimum(steps, found.high[:, None]))],
+            steps=self._states(found, np.minimum(steps, found.high[:, None])),
             weights=np.where(steps < found.high[:, None], gamma**offsets, 0.0).astype(np.float32),
             actions=self._actions[self._place(found.envs, found.at)],
-            bootstrap=self._slots[self._place(found.envs, reach)],
+            bootstrap=self._states(found, reach[:, None])[:, 0],
             bootstrap_weights=(gamma ** (reach - found.at)).astype(np.float32),
             multiplicity=np.ones(batch, dtype=np.float32),
         )
@@ -166,10 +187,11 @@ class SequenceReplay:
         self._slots[:] = state["slots"]
         self.table.load_state(state, self._slots[self._slots >= 0])
 
-    def _append(self, env: int, observation: Array, action: int, random: bool) -> None:
+    def append(self, env: int, slot: int, action: int, random: bool) -> None:
+        """Store one step, given the slot of its observation."""
         place = env * self.length + int(self._head[env]) % self.length
         old = int(self._slots[place])
-        self._slots[place] = self.table.hold(observation)
+        self._slots[place] = slot
         if old >= 0:
             self.table.release(old)
         self._actions[place] = action
@@ -178,11 +200,21 @@ class SequenceReplay:
         self._last[place] = -1
         self._head[env] += 1
 
-    def _close_episode(self, env: int) -> None:
+    def close_episode(self, env: int, slot: int) -> None:
+        """Store an episode's last observation, which no action follows, given its slot."""
+        self.append(env, slot, NO_ACTION, False)
         last = int(self._head[env]) - 1
         first = max(int(self._episode_first[env]), last - self.length + 1)
         self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
         self._episode_first[env] = last + 1
+
+    def _states(self, entries: Entries, at: Array) -> Array:
+        """Slots [B, n] of positions [B, n] in the entries' episodes, or [B, n, stack] of stacks that end there."""
+        if self.stack == 1:
+            return np.asarray(self._slots[self._place(entries.envs[:, None], at)])
+        at = at[:, :, None] + np.arange(1 - self.stack, 1)
+        slots = self._slots[self._place(entries.envs[:, None, None], at)]
+        return np.where(at >= entries.low[:, None, None], slots, FILL)
 
     def _place(self, envs: Array, at: Array) -> Array:
         """Where positions lie in the rings."""
@@ -195,9 +227,12 @@ class SequenceReplay:
         return Entries(envs, at, low, np.where(last < 0, heads - 1, last))
 
     def _n_step_valid(self, entries: Entries, n: int, random_only: bool) -> Array:
-        """The episode goes on after the entry, by n steps unless it ended, and all of them were random."""
+        """The episode goes on after the entry, by n steps unless it ended, all random; its whole stack is stored."""
         envs, at, end = entries.envs, entries.at, entries.high
         valid = at < end
+        if self.stack > 1:
+            whole = entries.low == self._first[self._place(envs, at)]  # the ring has not reached into the episode yet
+            valid &= whole | (at - self.stack + 1 >= entries.low)
         if n > 1:
             ended = self._last[self._place(envs, at)] >= 0
             valid &= ended | (at + n <= end)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sfl.agents.sfl.config import SFLConfig, TabularConfig, as_released
-from sfl.agents.sfl.memory import Candidate, LandmarkMemory, Sight
+from sfl.agents.sfl.config import AnySFLConfig, FrameSFLConfig, SFLConfig, as_released
+from sfl.agents.sfl.frames import FrameRepresentation
+from sfl.agents.sfl.memory import Candidate, LandmarkMemory, Sight, as_array
 from sfl.agents.sfl.representation import LearnedRepresentation, Representation
 from sfl.agents.sfl.tabular import TabularRepresentation
 from sfl.agents.sfl.walker import FrozenPolicy, Walker
@@ -30,13 +31,15 @@ class Track:
 class SFLAgent:
     """Successor Feature Landmarks."""
 
-    def __init__(self, config: SFLConfig | TabularConfig, spec: EnvSpec, seed: int, device: str) -> None:
+    def __init__(self, config: AnySFLConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config = as_released(config) if isinstance(config, SFLConfig) and config.as_released else config
         self.spec, self._device = spec, torch.device(device)
         self._rng = spawn(seed, ["act"])["act"]
         self.representation: Representation
         if isinstance(self.config, SFLConfig):
             self.representation = LearnedRepresentation(self.config, spec, seed, self._device)
+        elif isinstance(self.config, FrameSFLConfig):
+            self.representation = FrameRepresentation(self.config, spec, seed, self._device)
         else:
             self.representation = TabularRepresentation(self.config, spec)
         self.memory = LandmarkMemory(self.config.landmarks, self.representation.dim, self._device)
@@ -61,11 +64,13 @@ class SFLAgent:
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Localize, update the graph (Algorithm 2), then travel or explore (Algorithm 1)."""
         if not self._active:
+            self.representation.perceive(observations, env_indices)
             self._exploring[env_indices] = True
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
-        sight = self.memory.see(self.representation, observations, env_indices)
+        states = self.representation.perceive(observations, env_indices)
+        sight = self.memory.see(self.representation, states, env_indices)
         for row, env in enumerate(env_indices.tolist()):
-            self._update_graph(sight, row, env, observations[row])
+            self._update_graph(sight, row, env, states[row])
         actions, exploring = self._walker.choose(sight, env_indices, self.env_steps, self.spec.action_count)
         self._exploring[env_indices] = exploring
         for env in env_indices.tolist():
@@ -132,14 +137,14 @@ class SFLAgent:
         """Landmarks are collected from here on; before, the policy is uniformly random."""
         return self.env_steps >= self.config.landmarks.start_step
 
-    def _update_graph(self, sight: Sight, row: int, env: int, observation: Observation) -> None:
+    def _update_graph(self, sight: Sight, row: int, env: int, state: Array | torch.Tensor) -> None:
         """Algorithm 2 for one state: propose it as a landmark, or count the transition that led here."""
         track = self._tracks[env]
         self._tally["decisions"] += 1
         # The paper's appendix takes the median here as well; where W is 1 the two are the same.
         if self.memory.accepts(sight.similarity[row]):
             origin = self.env_steps + row
-            self.memory.propose(Candidate(observation.copy(), origin, track.landmark, track.steps, track.random))
+            self.memory.propose(Candidate(as_array(state), origin, track.landmark, track.steps, track.random))
         landmark = sight.localized[row]
         if landmark is None:
             return

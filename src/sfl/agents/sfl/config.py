@@ -38,6 +38,72 @@ class SFLConfig:
 
 
 @dataclass(frozen=True)
+class FrameConfig:
+    """What the agent sees where it looks through a camera."""
+
+    encoder: str = "place"
+    """Features of a frame: a shipped encoder (place, compact) or a .safetensors file of `sfl encoder train`."""
+    stack: int = 4
+    """A state is made of the features of this many frames."""
+
+    def __post_init__(self) -> None:
+        require(self.stack >= 1, f"frames.stack must be at least 1, got {self.stack}.")
+
+
+@dataclass(frozen=True)
+class FrameSFLConfig:
+    """Successor Feature Landmarks over frames and a fixed encoder (the paper's ViZDoom settings)."""
+
+    frames: FrameConfig = field(default_factory=FrameConfig)
+    successor: SuccessorConfig = field(
+        default_factory=lambda: SuccessorConfig(
+            hidden=(2_048, 1_024),
+            gamma=0.95,
+            n_step=5,
+            learning_rate=1e-4,
+            target_every=1_000,
+            huber_delta=5.0,
+            start_step=1_000,
+            updates_per_step=0.125,
+        )
+    )
+    landmarks: LandmarkConfig = field(
+        default_factory=lambda: LandmarkConfig(
+            limit=5_000,
+            add_threshold=0.8,
+            localize_threshold=0.9,
+            window=8,
+            candidates_per_add=50,
+            candidate_order="arrival",
+            add_every=20_000,
+            update_every=10_000,
+            start_step=40_000,
+            replace="least-visited",
+        )
+    )
+    edges: EdgeConfig = field(
+        default_factory=lambda: EdgeConfig(dynamic_threshold=True, failure_limit=1, form_every=20_000)
+    )
+    navigator: NavigatorConfig = field(
+        default_factory=lambda: NavigatorConfig(
+            frontier_steps=1_000, steps_per_landmark=30, explore_steps=500, replan_after=30
+        )
+    )
+    replay_size: int = 100_000
+    """Environment steps kept for learning, over all environments."""
+    train_epsilon: float = 0.05
+    """Share of random actions on a trip in training."""
+    eval_epsilon: float = 0.05
+    """Share of random actions in evaluation."""
+    goal_links: int = 1
+    """The goal is joined to this many most similar landmarks."""
+
+    def __post_init__(self) -> None:
+        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
+
+
+@dataclass(frozen=True)
 class TabularConfig:
     """SFL with one-hot features and exact successor features: what is left when the representation makes no error."""
 
@@ -65,6 +131,10 @@ class TabularConfig:
         require(0 <= self.gamma < 1, f"gamma must lie in [0, 1), got {self.gamma}.")
         require(self.states >= 2, f"states must be at least 2, got {self.states}.")
         require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
+
+
+AnySFLConfig = SFLConfig | FrameSFLConfig | TabularConfig
+"""Whatever the graph and the navigation are the same for."""
 
 
 def check_acting(train_epsilon: float, eval_epsilon: float, goal_links: int) -> None:

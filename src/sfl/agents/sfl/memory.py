@@ -67,16 +67,16 @@ class LandmarkMemory:
         other.observations, other._index = list(self.observations), dict(self._index)
         return other
 
-    def see(self, source: PsiSource, observations: Array, env_indices: Array) -> Sight:
+    def see(self, source: PsiSource, states: Array | Tensor, env_indices: Array) -> Sight:
         """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7)."""
-        psi = source.psi(observations)
+        psi = source.psi(states)
         smoothed = self.localizer.smooth(self.localizer.similarity(unit(psi.mean(1))), env_indices)
         if not self.observations:
             return Sight(unit(psi), [-math.inf] * len(smoothed), [None] * len(smoothed), [None] * len(smoothed))
         best, places = smoothed.max(1)
         similarity, nearest = best.tolist(), places.tolist()
         if self.config.localize_threshold >= EXACT:
-            localized = [self._index.get(observation.tobytes()) for observation in observations]
+            localized = [self._index.get(state.tobytes()) for state in np.asarray(states)]
         else:
             threshold = self.config.localize_threshold
             localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, similarity, strict=True)]
@@ -166,3 +166,8 @@ class LandmarkMemory:
         self._index[candidate.observation.tobytes()] = index
         self.localizer.set_rows(rows, same_landmarks=False)
         return index
+
+
+def as_array(state: Array | Tensor) -> Array:
+    """A state [...] as numbers of its own, which outlive the step."""
+    return state.cpu().numpy().copy() if isinstance(state, Tensor) else state.copy()

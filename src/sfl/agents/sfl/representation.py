@@ -14,7 +14,7 @@ from sfl.agents.sfl.config import SFLConfig
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.observations import ObservationTable, distinct
 from sfl.data.replay import NStepBatch, SequenceReplay
-from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
+from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Observation, Transitions
 from sfl.data.windows import WindowTable
 from sfl.learners.feature_cache import FeatureCache
 from sfl.learners.state import load_module, module_state
@@ -26,13 +26,37 @@ from sfl.nn.pullback import Pull
 
 
 class PsiSource(Protocol):
-    """Whatever can tell psi of an observation."""
+    """Whatever can tell psi of a state."""
 
     dim: int
     device: torch.device
 
-    def psi(self, observations: Array) -> Tensor:
+    def begin_episode(self, env_index: int) -> None:
+        """What this environment showed before is of another episode."""
+
+    def perceive(self, observations: Array, env_indices: Array) -> Array | Tensor:
+        """States [B, ...] of environments, given what they show now."""
+
+    def goal_state(self, goal: Observation) -> Array | Tensor:
+        """The state [1, ...] that a picture of the goal shows."""
+
+    def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
+
+
+class ObservedStates:
+    """Where an observation shows the whole state."""
+
+    def begin_episode(self, env_index: int) -> None:
+        """Nothing is carried over."""
+
+    def perceive(self, observations: Array, env_indices: Array) -> Array:
+        """The observations themselves."""
+        return observations
+
+    def goal_state(self, goal: Observation) -> Array:
+        """The picture itself."""
+        return np.asarray(goal[None])
 
 
 class Representation(PsiSource, Protocol):
@@ -54,7 +78,7 @@ class Representation(PsiSource, Protocol):
         """Read from a checkpoint."""
 
 
-class LearnedRepresentation:
+class LearnedRepresentation(ObservedStates):
     """Time-contrastive phi and n-step TD psi over one replay of distinct observations."""
 
     def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
@@ -73,9 +97,9 @@ class LearnedRepresentation:
         self._due = {"features": 0.0, "successor": 0.0}
         self._gradient_steps = 0
 
-    def psi(self, observations: Array) -> Tensor:
+    def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
-        return self.successor.psi(self.features.encode(observations))
+        return self.successor.psi(self.features.encode(np.asarray(states)))
 
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step of experience."""
@@ -199,7 +223,7 @@ class LearnedRepresentation:
         return torch.from_numpy(array).to(self.device)
 
 
-class FrozenRepresentation:
+class FrozenRepresentation(ObservedStates):
     """phi and psi as they were; each distinct observation is computed once."""
 
     def __init__(self, features: TimeContrastiveLearner, successor: SuccessorLearner) -> None:
@@ -207,8 +231,9 @@ class FrozenRepresentation:
         self.dim, self.device = features.config.dim, features.device
         self._known: dict[bytes, Tensor] = {}
 
-    def psi(self, observations: Array) -> Tensor:
+    def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
+        observations = np.asarray(states)
         keys = [observation.tobytes() for observation in observations]
         new = {key: row for row, key in enumerate(keys) if key not in self._known}
         if new:

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from sfl.agents.sfl.config import TabularConfig
+from sfl.agents.sfl.representation import ObservedStates
 from sfl.core.errors import SflError
 from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
 
 
-class TabularRepresentation:
+class TabularRepresentation(ObservedStates):
     """Numbers every distinct observation, counts its transitions, and solves psi = inv(I - gamma P) from them."""
 
     def __init__(self, config: TabularConfig, spec: EnvSpec) -> None:
@@ -26,10 +27,10 @@ class TabularRepresentation:
         self._counts: Counter[tuple[int, int, int]] = Counter()
         self._psi = np.zeros((0, spec.action_count, 0), dtype=np.float32)
 
-    def psi(self, observations: Array) -> Tensor:
+    def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]; a state never seen when psi was solved is only like itself."""
-        result = np.zeros((len(observations), self._action_count, self.dim), dtype=np.float32)
-        for row, observation in enumerate(observations):
+        result = np.zeros((len(states), self._action_count, self.dim), dtype=np.float32)
+        for row, observation in enumerate(np.asarray(states)):
             number = self._number(observation)
             if number < len(self._psi):
                 result[row, :, : self._psi.shape[2]] = self._psi[number]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sfl.config import AnySFLConfig
 from sfl.agents.sfl.memory import LandmarkMemory, Sight
 from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
@@ -21,7 +21,7 @@ class Walker:
 
     def __init__(
         self,
-        config: SFLConfig | TabularConfig,
+        config: AnySFLConfig,
         memory: LandmarkMemory,
         planner: Planner,
         rng: np.random.Generator,
@@ -37,10 +37,11 @@ class Walker:
         """A new episode, to a goal or to explore; the goal is joined to its most similar landmarks."""
         navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
         self.memory.localizer.reset(env_index)
+        source.begin_episode(env_index)
         if goal is None:
             navigator.begin(None)
             return
-        psi = unit(source.psi(goal[None]).mean(1))
+        psi = unit(source.psi(source.goal_state(goal)).mean(1))
         self._goals[env_index] = psi[0]
         similarity = self.memory.localizer.similarity(psi)[0].cpu().numpy()
         navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
@@ -104,7 +105,8 @@ class FrozenPolicy:
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B] along the shortest route to each environment's goal."""
-        sight = self._walker.memory.see(self._source, observations, env_indices)
+        states = self._source.perceive(observations, env_indices)
+        sight = self._walker.memory.see(self._source, states, env_indices)
         return self._walker.choose(sight, env_indices, 0, self._action_count)[0]
 
     def explain(self, env_index: int) -> Explanation:
