@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
 from sfl.core.config import require
 from sfl.core.errors import unknown_name
-from sfl.envs.config import GymConfig, MiniGridConfig
+from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
+from sfl.envs.mazes import own_mazes
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
@@ -17,6 +20,19 @@ MINIGRID = {
     **{f"multiroom-n{rooms}": f"sfl/MultiRoom-N{rooms}-v0" for rooms in (2, 3, 4, 6, 8)},
 }
 """Short names of the MiniGrid environments."""
+
+Spawn = Literal["random", "fixed"]
+
+MAZES: dict[Spawn, tuple[str, ...]] = {
+    "random": (*own_mazes(), "sgm", "test-2", "test-6"),
+    "fixed": (*own_mazes(), "test-1", "test-4"),
+}
+"""Mazes with experiments of their own, by where episodes start: ours, and the paper's as the paper uses them."""
+
+LEVELS: dict[Spawn, tuple[str, ...]] = {
+    "random": ("easy", "medium", "hard"),
+    "fixed": ("easy", "medium", "hard", "hardest"),
+}
 
 
 def _limit(env: str) -> int:
@@ -63,6 +79,19 @@ def _random(env: str) -> Experiment:
     return Experiment(f"random-{env}", MiniGridConfig(id=MINIGRID[env]), RandomConfig(), train, EvalConfig())
 
 
+def _doom_eval(spawn: Spawn) -> EvalConfig:
+    """50 start-goal pairs a level, as in the paper; half of the games play while the other half is looked at."""
+    return EvalConfig(episodes=50, levels=LEVELS[spawn], parallel=16)
+
+
+def _random_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
+    """The uniform random policy in a maze, or without a name in whichever maze `--env.maze` says."""
+    name = f"random-doom-{spawn}" if maze is None else f"random-doom-{maze}-{spawn}"
+    env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
+    train = TrainConfig(steps=20_000, env_count=8, eval_every=0, checkpoint_every=20_000, log_every=2_000)
+    return Experiment(name, env, RandomConfig(), train, _doom_eval(spawn))
+
+
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = _ours("multiroom-n4", 60_000)
@@ -78,6 +107,9 @@ def _all() -> dict[str, Experiment]:
     listed += [_paper(env) for env in ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")]
     listed += [_tabular(env) for env in ("fourroom", "multiroom-n3")]
     listed += [_random(env) for env in MINIGRID]
+    spawns: tuple[Spawn, ...] = ("random", "fixed")
+    listed += [_random_doom(spawn) for spawn in spawns]
+    listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     return {experiment.name: experiment for experiment in listed}
 
 
@@ -96,8 +128,25 @@ def get(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
+def overview() -> Iterator[tuple[str, str]]:
+    """Names and descriptions for `sfl list`; experiments that differ in the maze only share a line."""
+    families: dict[str, list[Experiment]] = {}
+    for experiment in EXPERIMENTS.values():
+        families.setdefault(_family(experiment), []).append(experiment)
+    for family, members in families.items():
+        mazes = [member.env.maze for member in members if isinstance(member.env, DoomConfig)]
+        line = describe(members[0].name)
+        yield family, f"{line}; MAZE: {', '.join(mazes)}" if "MAZE" in family else line
+
+
+def _family(experiment: Experiment) -> str:
+    """The name, with MAZE where it says which."""
+    env = experiment.env
+    return experiment.name.replace(f"-{env.maze}-", "-MAZE-") if isinstance(env, DoomConfig) else experiment.name
+
+
 def describe(name: str) -> str:
-    """One line for `sfl list`."""
+    """What an experiment is, in one line."""
     experiment = get(name)
     kind = name.split("-", maxsplit=1)[0]
     meaning = {
@@ -106,7 +155,11 @@ def describe(name: str) -> str:
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
     }[kind]
-    return f"{meaning}; {experiment.env.id}; {experiment.train.steps:,} steps"
+    env = experiment.env
+    where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
+    if isinstance(env, DoomConfig) and _family(experiment) == name:
+        where += ", in any maze: --env.maze NAME|FILE"
+    return f"{meaning}; {where}; {experiment.train.steps:,} steps"
 
 
 def tiny(experiment: Experiment) -> Experiment:
@@ -122,7 +175,11 @@ def tiny(experiment: Experiment) -> Experiment:
     if isinstance(agent, TabularConfig):
         agent = replace(agent, solve_every=200)
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
-    return replace(experiment, agent=agent, train=train, eval=replace(experiment.eval, episodes=4))
+    env, tasks = experiment.env, replace(experiment.eval, episodes=4)
+    if isinstance(env, DoomConfig):  # games take a second each to start
+        env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
+        train = replace(train, env_count=min(train.env_count, 4))
+    return replace(experiment, env=env, agent=agent, train=train, eval=tasks)
 
 
 def scaled(experiment: Experiment, factor: float) -> Experiment:

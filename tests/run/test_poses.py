@@ -3,32 +3,54 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.envs import MiniGridConfig, make_env
-from sfl.run.poses import PoseLog, edge_length_median, landmark_poses
-
-from .worlds import Corridor
+from sfl.envs import DoomConfig, GymConfig, MiniGridConfig
+from sfl.run.poses import PoseLog, Squares, edge_length_median, landmark_poses
+from sfl.run.worlds import MazeWorld, open_world
 
 POSES = np.array([[1, 1, 0], [4, 5, 90], [1, 2, 0]], np.float32)
 
 
 def test_log_keeps_every_pose_in_order_past_its_first_size() -> None:
-    log = PoseLog(Corridor())
+    log = PoseLog(None)
     for number in range(1500):
         log.add(np.array([[number, 0, 0], [number, 1, 0]]))
     assert log.poses.shape == (3000, 3)
     np.testing.assert_array_equal(log.poses[2:4], [[1, 0, 0], [1, 1, 0]])
     np.testing.assert_array_equal(log.poses[-1], [1499, 1, 0])
-    assert log.metrics() == {}  # a corridor does not list its cells
+    assert log.metrics() == {}  # nobody knows which cells there are
+    assert open_world(GymConfig("FrozenLake-v1")).squares() is None
 
 
 def test_coverage_counts_cells_once_and_only_free_ones() -> None:
-    log = PoseLog(make_env(MiniGridConfig()))
+    log = PoseLog(open_world(MiniGridConfig()).squares())
     for cell in ((1, 1), (1, 1), (2, 1), (0, 0)):  # the last is a wall
         log.add(np.array([[*cell, 0]]))
+        log.metrics()  # asking in between changes nothing
     log.add(np.full((1, 3), np.nan))
     assert log.metrics() == {"explore/coverage": 2 / 40}
-    again = PoseLog(make_env(MiniGridConfig()), log.poses)
+    again = PoseLog(open_world(MiniGridConfig()).squares())
+    again.add(log.poses)
     assert again.metrics() == log.metrics()
+
+
+def test_squares_count_the_poses_in_them() -> None:
+    squares = Squares.around(np.array([[10.0, 10.0], [49.9, 0.0], [-1.0, 120.0], [60.0, 10.0]]), 50.0)
+    assert squares.reachable.tolist() == [[-1, 2], [0, 0], [1, 0]]
+    poses = np.array([[0, 0, 9], [49, 49, 9], [50, 0, 9], [-50, 100, 9], [-51, 100, 9], [700, 0, 9], [np.nan] * 3])
+    assert squares.visits(poses).tolist() == [1, 2, 1]
+    assert squares.visits(np.zeros((0, 3))).tolist() == [0, 0, 0]
+
+
+def test_squares_of_a_maze_are_those_with_free_places() -> None:
+    world = MazeWorld(DoomConfig("small"))
+    squares = world.squares()
+    assert squares.side == 50.0
+    start = np.array([world.places.maze.start])
+    assert squares.visits(start).sum() == 1
+    places = world.places.free.sample(np.random.Generator(np.random.PCG64(0)), 2000)
+    seen = squares.visits(np.column_stack([places, np.zeros(2000)]))
+    assert seen.sum() > 1990  # slivers between two points of the lattice are no squares of their own
+    assert (seen > 0).mean() > 0.9
 
 
 def test_landmarks_are_placed_where_their_observation_was_seen() -> None:

@@ -31,9 +31,7 @@ def list_experiments(options: ListOptions) -> int:
     from sfl import experiments
     from sfl.run.console import print_table
 
-    print_table(
-        [["experiment", "what it is"], *([name, experiments.describe(name)] for name in experiments.names())], True
-    )
+    print_table([["experiment", "what it is"], *(list(line) for line in experiments.overview())], True)
     return 0
 
 
@@ -139,7 +137,7 @@ def video(options: VideoOptions) -> int:
     """Record an episode."""
     from sfl.run.video import record
 
-    print(record(options.run))
+    print(record(options.run, options.level))
     return 0
 
 

@@ -41,11 +41,9 @@ class _TextureOptions:
 
     def chosen(self) -> Textures | None:
         """The textures asked for; None: nothing was."""
-        from sfl.envs.mazes import Textures
+        from sfl.envs.config import asked_textures
 
-        asked = {"seed": self.texture_seed, "kind": self.texture_kind, "density": self.texture_density}
-        given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-        return Textures(**given) if given else None
+        return asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
 
 
 @dataclass(frozen=True, kw_only=True)

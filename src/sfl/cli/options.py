@@ -67,9 +67,13 @@ class EvalOptions(MachineOptions):
     start: str | None = None
     """Where to start, as x,y,degrees."""
     level: str | None = None
-    """Only this level of the run's tasks: paper or any."""
+    """Only this level of the run's tasks: paper or any; in a maze easy, medium, hard or hardest."""
     episodes: int | None = None
     """Episodes on each level."""
+    pairs: str | None = None
+    """ViZDoom: evaluate on the start-goal pairs in this JSON file."""
+    pairs_seed: int | None = None
+    """ViZDoom: evaluate on start-goal pairs drawn from this seed."""
     checkpoint: str = "last"
     """Which checkpoint: last, or a number of steps such as 000020000."""
     json: bool = False
@@ -100,6 +104,8 @@ class VideoOptions:
 
     run: Positional[Path]
     """The run folder."""
+    level: str | None = None
+    """Of which level the first task is filmed; by default the paper's, in a maze the hardest."""
 
 
 @dataclass(frozen=True)

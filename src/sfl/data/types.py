@@ -89,7 +89,8 @@ class Policy(Protocol):
 class Agent(Policy, Protocol):
     """What a run asks of a method. Environments are told apart by their index.
 
-    The order is `begin_episode`, then `act`, `observe`, `update` in turn.
+    The order is `begin_episode`, then `act`, `observe`, `update` in turn. Where environments play in two halves, a half
+    acts before what the other did is observed: act A, act B, observe A, update, act A, observe B, ...
     """
 
     def observe(self, transitions: Transitions) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 from minigrid.minigrid_env import MiniGridEnv
@@ -15,6 +17,10 @@ from sfl.envs.layouts import LAYOUTS
 from sfl.envs.minigrid import Spawn
 from sfl.envs.wrappers import GoalWrapper, WholeGrid
 
+if TYPE_CHECKING:
+    from sfl.envs.mazes import Maze, Textures
+
+DOOM_ID = "sfl/DoomMaze-v0"
 _OURS = [layout.env_id for layout in LAYOUTS.values()]
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
@@ -60,7 +66,9 @@ class GymConfig:
 
     def __post_init__(self) -> None:
         require(
-            self.id not in _OURS, f"{self.id} has goals of its own: use an experiment made for it, or MiniGridConfig."
+            self.id not in (*_OURS, DOOM_ID),
+            f"{self.id} has goals of its own: use an experiment made for it, or "
+            f"{'DoomConfig' if self.id == DOOM_ID else 'MiniGridConfig'}.",
         )
         if ":" not in self.id and self.id not in gym.registry:
             raise unknown_name("environment", self.id, gym.registry, "An id `module:Name-v0` imports `module` first.")
@@ -76,11 +84,71 @@ class GymConfig:
             _argument(argument)
 
 
-EnvConfig = MiniGridConfig | GymConfig
+@dataclass(frozen=True)
+class DoomConfig:
+    """A maze of ViZDoom, seen through the player's eyes."""
+
+    maze: str = "small"
+    """A maze by name (`sfl maze` says which), a .txt layout, or a .wad file (`FILE.wad:MAP02` names its map)."""
+    maze_dir: str | None = None
+    """The folder with the paper's mazes; None: the one that the variable SFL_MAZES names."""
+    spawn: Spawn = "random"
+    """Where training episodes start: at the maze's start (fixed), or at one of its spots or anywhere free (random)."""
+    pairs: str | None = None
+    """A JSON file of start-goal pairs to evaluate on; None: the authors' where the maze has them, else drawn ones."""
+    max_steps: int = 2_500
+    """Time limit of a training episode; evaluation has the budget of each level."""
+    texture_kind: Literal["train", "test"] | None = None
+    """The set that wall textures are drawn from; None: test, and a WAD keeps its own."""
+    texture_density: Literal["dense", "sparse"] | None = None
+    """Every wall its own texture, or one and now and then another; None: dense, and a WAD keeps its own."""
+    texture_seed: int | None = None
+    """Equal seeds give equal walls; None: the usual one, and a WAD keeps its own textures."""
+
+    def __post_init__(self) -> None:
+        require(bool(self.maze), "maze must name a maze or a file, got an empty word.")
+        require(self.spawn in ("fixed", "random"), f"spawn must be 'fixed' or 'random', got {self.spawn!r}.")
+        _check_limit(self.max_steps)
+        asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
+
+    @property
+    def id(self) -> str:
+        """The id it is registered under."""
+        return DOOM_ID
+
+    def load(self) -> Maze:
+        """The maze itself, read or built anew."""
+        from sfl.envs.mazes import PAPER_TEXTURES, load_maze
+
+        textures = asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
+        folder = None if self.maze_dir is None else Path(self.maze_dir)
+        return load_maze(self.maze, folder, textures or PAPER_TEXTURES)
+
+
+EnvConfig = MiniGridConfig | GymConfig | DoomConfig
+
+
+def asked_textures(kind: str | None, density: str | None, seed: int | None) -> Textures | None:
+    """The textures that were asked for; None: nothing was."""
+    from sfl.envs.mazes import Textures
+
+    asked = {"kind": kind, "density": density, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return Textures(**given) if given else None
+
+
+def world_name(config: EnvConfig) -> str:
+    """What a checkpoint was made in: the id, and of a maze also its name and a fingerprint of its WAD."""
+    if not isinstance(config, DoomConfig):
+        return config.id
+    maze = config.load()
+    return f"{config.id} in maze {maze.name} ({zlib.crc32(maze.wad):08x})"
 
 
 def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, Any]:
     """The environment of a configuration; with `goal_terminates=False` reaching the goal does not end an episode."""
+    if isinstance(config, DoomConfig):
+        return _frames_env(config, goal_terminates)
     if isinstance(config, MiniGridConfig):
         chosen: dict[str, Any] = {
             "spawn": config.spawn,
@@ -97,6 +165,17 @@ def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, An
         max_steps=config.max_steps,
         goal_terminates=goal_terminates,
     )
+
+
+def _frames_env(config: DoomConfig, goal_terminates: bool) -> gym.Env[Any, Any]:
+    """One game that shows the newest frame alone, as runs do: stacking is the agent's business."""
+    chosen: dict[str, Any] = {"maze": config.load(), "spawn": config.spawn, "max_steps": config.max_steps}
+    chosen |= {"goal_terminates": goal_terminates, "render_mode": "rgb_array", "stack": 1}
+    env = gym.make(config.id, disable_env_checker=True, **chosen)
+    stacks: Any = env.observation_space
+    frame = gym.spaces.Box(0, 255, stacks["observation"].shape[1:], stacks["observation"].dtype)
+    space = gym.spaces.Dict({name: frame for name in stacks})
+    return gym.wrappers.TransformObservation(env, lambda seen: {name: seen[name][-1] for name in seen}, space)
 
 
 def _inner_env(config: GymConfig) -> gym.Env[Any, Any]:

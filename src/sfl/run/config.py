@@ -40,15 +40,20 @@ class EvalConfig:
     episodes: int = 100
     """Episodes on each level."""
     levels: tuple[str, ...] = ("paper", "any")
-    """Sets of tasks: `paper` repeats the paper's start and goal, `any` draws both at random."""
+    """Sets of tasks. Grids: `paper` repeats the paper's start and goal, `any` draws both at random. Mazes: easy,
+    medium, hard and, with fixed spawn, hardest."""
     parallel: int = 25
     """Evaluation environments that step together; has no say in what is measured, only in how fast."""
+    pairs_seed: int | None = None
+    """Mazes: draw the start-goal pairs from this seed, whatever the run's own; None: the authors' pairs where there are
+    any, else drawn from seed 0."""
 
     def __post_init__(self) -> None:
         require(self.episodes >= 1, f"eval.episodes must be 1 or more, got {self.episodes}.")
         require(len(self.levels) >= 1, "eval.levels must name one level or more, got none.")
         require(len(set(self.levels)) == len(self.levels), f"eval.levels repeats a level: {' '.join(self.levels)}.")
         require(self.parallel >= 1, f"eval.parallel must be 1 or more, got {self.parallel}.")
+        require((self.pairs_seed or 0) >= 0, f"eval.pairs-seed must be 0 or more, got {self.pairs_seed}.")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfl.envs import MiniGridConfig, make_env
+from sfl.envs import DoomConfig, MiniGridConfig, make_env
 from sfl.run.device import resolve
 from sfl.run.version import PACKAGES, package_version, sfl_version
 
@@ -35,6 +35,7 @@ def examine(runs_dir: Path | str = "runs") -> list[Finding]:
         _checked("disk", lambda: _disk(Path(runs_dir))),
         Finding("cpu cores", True, str(os.cpu_count())),
         _checked("environments", _environments),
+        _checked("games", _games),
     ]
 
 
@@ -63,3 +64,13 @@ def _environments() -> tuple[bool, str]:
     env.close()
     turned = float(info["pose"][2])
     return turned == 270.0, "a step in sfl/FourRoom-v0 does what it should"
+
+
+def _games() -> tuple[bool, str]:
+    env = make_env(DoomConfig())
+    try:
+        _, before = env.reset(seed=0, options={"start": (96.0, 416.0, 90.0), "goal": None})
+        _, _, _, _, after = env.step(2)
+    finally:
+        env.close()
+    return bool(after["pose"][1] > before["pose"][1]), "a step in sfl/DoomMaze-v0 does what it should"

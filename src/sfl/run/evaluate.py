@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from sfl.core.errors import SflError
 from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import Agent, Array, Policy
-from sfl.envs import EnvConfig, Task, draw_tasks, make_env
+from sfl.envs import EnvConfig, Task
 from sfl.run.config import EvalConfig
-from sfl.run.rollout import Env, EnvSession, Episode, Step, rollout
+from sfl.run.progress import note
+from sfl.run.rollout import Env, EnvSession, Episode, Session, Step, rollout
+from sfl.run.worlds import open_world
 
-GRID_RADIUS = 1
-"""Cells within which a landmark counts as the place where the agent is."""
+NOT_TRIVIAL = ("not trivial", "their success %")
+"""Headings of the columns without the tasks whose goal lies within reach of their start."""
+
+ATTEMPTS = 3
+"""How often a task is posed whose game dies, before the evaluation is given up."""
 
 Watcher = Callable[[Step, Policy], None]
 """Looks on at every step of an evaluation; `policy.explain` speaks of that step."""
@@ -38,6 +46,11 @@ class EpisodeRow:
     success: int
     steps: int
     outcome: str
+
+    @property
+    def trivial(self) -> bool:
+        """The goal was reached where the episode started: tables show a second column without such tasks."""
+        return bool(self.success) and self.steps == 0
 
 
 EPISODE_COLUMNS = tuple(field.name for field in fields(EpisodeRow))
@@ -67,15 +80,40 @@ def evaluate(
 
     An agent is evaluated as its frozen policy, so that it neither learns nor changes. All chance comes from `seed`.
     `worlds` is a configuration, of which `parallel` environments are made, or environments to use as they are.
+    A task whose goal lies within reach of its start counts as reached in 0 steps and is not posed.
     """
     if not tasks:
         return []
     rng = spawn(seed, ["eval"])["eval"]
     policy: Policy = agent.policy(draw_seed(rng)) if hasattr(agent, "policy") else agent
-    made = [] if isinstance(worlds, Sequence) else [make_env(worlds) for _ in range(min(parallel, len(tasks)))]
-    shared = _shared_columns(worlds, label or Label(seed=seed))
-    session = EnvSession(made or cast(Sequence[Env], worlds), _task_episodes(tasks, rng))
-    rows: dict[int, EpisodeRow] = {}
+    queue = _TaskQueue(tasks, rng)
+    label = label or Label(seed=seed)
+    if isinstance(worlds, Sequence):
+        return _play(policy, EnvSession(worlds, queue), tasks, queue, _columns_of(worlds[0], label), watch)
+    world = open_world(worlds)
+    spawned = getattr(worlds, "spawn", "")
+    shared = {**asdict(label), "env": worlds.id, "maze": world.maze, "spawn": spawned}
+    solved = {number: _row(shared, task, True, 0) for number, task in enumerate(tasks) if world.solved_at_start(task)}
+    queue.leave_out(solved)
+    if len(solved) == len(tasks):
+        return list(solved.values())
+    session = world.session(min(parallel, len(tasks) - len(solved)), queue)
+    try:
+        return _play(policy, session, tasks, queue, shared, watch, solved)
+    finally:
+        session.close()
+
+
+def _play(
+    policy: Policy,
+    session: Session,
+    tasks: Sequence[Task],
+    queue: _TaskQueue,
+    shared: dict[str, Any],
+    watch: Watcher | None,
+    solved: Mapping[int, EpisodeRow] | None = None,
+) -> list[EpisodeRow]:
+    rows = dict(solved or {})
     lost: set[int] = set()
     for step in rollout(policy, session):
         lost.update(_without_route(step, policy))
@@ -83,22 +121,45 @@ def evaluate(
             watch(step, policy)
         for row in step.ended:
             number = step.episodes[row].number
-            rows[number] = _row(shared, tasks[number], step, row, number in lost)
-    for env in made:
-        env.close()
+            if row in step.broken:
+                lost.discard(number)
+                queue.pose_again(number)
+                continue
+            reached = bool(step.succeeded[row])
+            rows[number] = _row(shared, tasks[number], reached, int(step.lengths[row]), number in lost)
     return [rows[number] for number in range(len(tasks))]
 
 
-def _task_episodes(tasks: Sequence[Task], rng: np.random.Generator) -> Callable[[], Episode | None]:
-    # Seeds are drawn for all tasks at once, so that the number of environments cannot change which task gets which.
-    seeds = [draw_seed(rng) for _ in tasks]
-    episodes = iter(
-        [
+class _TaskQueue:
+    """The episodes of all tasks, in their order."""
+
+    def __init__(self, tasks: Sequence[Task], rng: np.random.Generator) -> None:
+        # Seeds are drawn for all tasks at once, so that the number of environments cannot change which task gets which.
+        seeds = [draw_seed(rng) for _ in tasks]
+        self._tasks = tasks
+        self._episodes = [
             Episode(number, seed if task.reset_seed is None else task.reset_seed, task.options(), task.budget)
             for number, (task, seed) in enumerate(zip(tasks, seeds, strict=True))
         ]
-    )
-    return lambda: next(episodes, None)
+        self._waiting = deque(range(len(tasks)))
+        self._attempts = Counter[int]()
+
+    def __call__(self) -> Episode | None:
+        return self._episodes[self._waiting.popleft()] if self._waiting else None
+
+    def leave_out(self, numbers: Iterable[int]) -> None:
+        """Do not pose these tasks."""
+        left_out = set(numbers)
+        self._waiting = deque(number for number in self._waiting if number not in left_out)
+
+    def pose_again(self, number: int) -> None:
+        """A game that died says nothing about the policy."""
+        task = self._tasks[number]
+        self._attempts[number] += 1
+        if self._attempts[number] == ATTEMPTS:
+            raise SflError(f"The game died {ATTEMPTS} times on {task.level} pair {task.pair}; is its maze playable?")
+        note(f"a game died on {task.level} pair {task.pair}; the episode is played again.")
+        self._waiting.append(number)
 
 
 def _without_route(step: Step, policy: Policy) -> Iterable[int]:
@@ -107,35 +168,26 @@ def _without_route(step: Step, policy: Policy) -> Iterable[int]:
             yield episode.number
 
 
-def _shared_columns(worlds: EnvConfig | Sequence[Env], label: Label) -> dict[str, Any]:
-    if isinstance(worlds, Sequence):
-        spec = worlds[0].spec
-        env = type(worlds[0].unwrapped).__name__ if spec is None else spec.id
-        return {**asdict(label), "env": env, "maze": "", "spawn": ""}
-    maze, spawned = getattr(worlds, "maze", ""), getattr(worlds, "spawn", "")
-    return {**asdict(label), "env": worlds.id, "maze": maze, "spawn": spawned}
+def _columns_of(env: Env, label: Label) -> dict[str, Any]:
+    name = type(env.unwrapped).__name__ if env.spec is None else env.spec.id
+    return {**asdict(label), "env": name, "maze": "", "spawn": ""}
 
 
-def _row(shared: dict[str, Any], task: Task, step: Step, row: int, lost: bool) -> EpisodeRow:
-    reached = bool(step.succeeded[row])
+def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bool = False) -> EpisodeRow:
     return EpisodeRow(
         **shared,
         level=task.level,
         pair=task.pair,
         budget=task.budget,
         success=int(reached),
-        steps=int(step.lengths[row]),
+        steps=steps,
         outcome="reached" if reached else "no_route" if lost else "timeout",
     )
 
 
-def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int) -> list[Task]:
-    """The tasks of a run: each level has a generator of its own, made from the seed whenever it is asked."""
-    env = make_env(env_config)
-    rngs = spawn(seed, [f"eval/{level}" for level in config.levels])
-    tasks = [task for level in config.levels for task in draw_tasks(env, level, config.episodes, rngs[f"eval/{level}"])]
-    env.close()
-    return tasks
+def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int, saved: Path | None = None) -> list[Task]:
+    """The tasks of a run; those in the file that it `saved`, if there is one."""
+    return open_world(env_config, saved).tasks(config, seed)
 
 
 def summarise(rows: Sequence[EpisodeRow]) -> dict[str, float]:

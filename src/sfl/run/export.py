@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 from sfl.core.errors import UsageError
+from sfl.envs import world_name
 from sfl.run import checkpoint
 from sfl.run.folder import RunFolder, config_spec, read_config
 
-TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv")
+TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "tasks.json")
 
 
 def export(path: Path | str, out: Path | str | None = None) -> RunFolder:
@@ -20,7 +21,7 @@ def export(path: Path | str, out: Path | str | None = None) -> RunFolder:
     if target.path.exists():
         raise UsageError(f"{target.path} exists already; choose another place with --out.")
     spec = config_spec(experiment.env, experiment.train.env_count)
-    loaded = checkpoint.load(source.last, experiment.env.id, spec)
+    loaded = checkpoint.load(source.last, world_name(experiment.env), spec)
     draft = target.path.with_name(target.path.name + ".tmp")
     shutil.rmtree(draft, ignore_errors=True)
     try:

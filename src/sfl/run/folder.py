@@ -17,11 +17,13 @@ from sfl.agents import agent_name, make_agent
 from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import UsageError
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
-from sfl.envs import EnvConfig, make_env
+from sfl.envs import DoomConfig, EnvConfig, Task, make_env, world_name
+from sfl.envs.vizdoom.board import FRAME_SHAPE
+from sfl.envs.vizdoom.protocol import ACTIONS
 from sfl.run import checkpoint
 from sfl.run.config import Experiment
 from sfl.run.device import prepare
-from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label
+from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.metrics import CsvTable, columns
 from sfl.run.rollout import Env
 
@@ -62,6 +64,11 @@ class RunFolder:
     def episodes(self) -> Path:
         """One row per evaluation episode."""
         return self.path / "episodes.csv"
+
+    @property
+    def tasks(self) -> Path:
+        """The start-goal pairs that a run in a maze is evaluated on."""
+        return self.path / "tasks.json"
 
     def tables(self, levels: Sequence[str]) -> dict[str, CsvTable]:
         """The run's CSV files by name, with their headers written."""
@@ -120,7 +127,9 @@ def env_spec(env: Env, env_count: int) -> EnvSpec:
 
 
 def config_spec(config: EnvConfig, env_count: int = 1) -> EnvSpec:
-    """The same from an environment's configuration."""
+    """The same from an environment's configuration; no game is started to ask it."""
+    if isinstance(config, DoomConfig):
+        return EnvSpec(FRAME_SHAPE, "uint8", len(ACTIONS), env_count)
     env = make_env(config)
     spec = env_spec(env, env_count)
     env.close()
@@ -146,6 +155,14 @@ class LoadedRun:
         """The columns that all evaluation rows of this run share."""
         return Label(self.experiment.name, agent_name(self.experiment.agent), self.seed, self.env_steps)
 
+    def tasks(self, level: str | None = None, episodes: int | None = None) -> list[Task]:
+        """What it was evaluated on, or another level or number of that; pairs of a maze as they were saved."""
+        own = self.experiment.eval
+        levels = own.levels if level is None else (level,)
+        wanted = replace(own, levels=levels, episodes=episodes or own.episodes)
+        kept = set(levels) <= set(own.levels) and wanted.episodes <= own.episodes
+        return eval_tasks(self.experiment.env, wanted, self.seed, self.folder.tasks if kept else None)
+
     def episode_rows(self) -> list[EpisodeRow]:
         """The run's own evaluation episodes."""
         return read_episodes(self.folder.episodes)
@@ -157,7 +174,7 @@ def load_run(path: Path | str, checkpoint_name: str = LAST, device: str = "auto"
     folder = RunFolder(Path(path))
     spec = config_spec(experiment.env, experiment.train.env_count)
     source = folder.checkpoints / checkpoint_name
-    loaded = checkpoint.load(source, experiment.env.id, spec)
+    loaded = checkpoint.load(source, world_name(experiment.env), spec)
     agent = make_agent(experiment.agent, spec, seed, prepare(device, threads))
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)

@@ -15,18 +15,27 @@ from sfl.core.errors import SflError
 from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.envs import Task
 from sfl.run.folder import LoadedRun
+from sfl.run.maze_frames import MazeViews, PathRecorder
+from sfl.run.paint import (
+    FAINT,
+    GREEN,
+    INK,
+    MARGIN,
+    ORANGE,
+    PANEL,
+    PAPER,
+    SIDE,
+    SKY,
+    SMOOTH,
+    WHITE,
+    YELLOW,
+    dot,
+    fitted,
+)
 from sfl.run.rollout import Env
 from sfl.run.scene import Box, chart, goal_place, magnified, poses_agree, route_places, spread
 
-SIDE = 576  # pixels of the world's longer side
-PANEL = 288  # width of the text beside it
-MARGIN = 18
 READABLE = 40  # pixels of a cell from which on landmarks are numbered
-SMOOTH = 2  # marks are drawn this much larger and then shrunk, which smooths their lines
-
-Colour = tuple[int, int, int]
-PAPER, INK, FAINT, WHITE = (24, 26, 31), (238, 238, 238), (150, 156, 166), (255, 255, 255)
-SKY, ORANGE, YELLOW, GREEN = (86, 180, 233), (230, 120, 20), (250, 225, 60), (0, 190, 130)
 KEY = (("landmark", SKY), ("where it believes to be", YELLOW), ("route and target", ORANGE))
 ENDS = {"reached": "reached the goal", "timeout": "out of time", "no_route": "out of time, no route"}
 
@@ -37,16 +46,21 @@ class Painter:
     def __init__(self, run: LoadedRun, env: Env, task: Task) -> None:
         self._title, self._subtitle = run.experiment.name, f"seed {run.seed}, {run.env_steps:,} training steps"
         self._budget = task.budget
-        self._world: Grids | Pictures
-        self._world = Grids(env, env.unwrapped) if isinstance(env.unwrapped, MiniGridEnv) else Pictures(env)
-        drawn = isinstance(self._world, Grids) and poses_agree(run)
-        self._places = spread(run.landmark_poses) if drawn else np.zeros((0, 2))
         self._goal = goal_place(task.goal)
+        self._places = run.landmark_poses[:, :2] if poses_agree(run) else np.zeros((0, 2))
+        self._world: Grids | MazeViews | Pictures
+        if isinstance(env, PathRecorder):
+            self._world = MazeViews(env, self._places, self._goal)
+        elif isinstance(env.unwrapped, MiniGridEnv):
+            self._world = Grids(env, env.unwrapped)
+            self._places = spread(run.landmark_poses) if len(self._places) else self._places
+        else:
+            self._world, self._places = Pictures(env), np.zeros((0, 2))
         self._marks: tuple[Explanation, Image.Image] | None = None
 
     def frame(self, goal: Observation | None, explanation: Explanation, steps: int, outcome: str | None) -> Array:
         """The world as it is now, [H, W, 3]."""
-        world = self._world.now()
+        world = self._world.now(explanation) if isinstance(self._world, MazeViews) else self._world.now()
         if isinstance(self._world, Grids):
             world = _under_agent(world, self._layer(world.size, explanation, self._world))
         canvas = Image.new("RGB", (world.width + PANEL + 3 * MARGIN, max(world.height, SIDE) + 2 * MARGIN), PAPER)
@@ -80,7 +94,7 @@ class Painter:
             top += 30 + 23 * value.count("\n")
         for number, (word, colour) in enumerate(KEY if len(self._places) else ()):
             line = canvas.height - MARGIN - 24 * (len(KEY) - number)
-            _dot(
+            dot(
                 draw,
                 (left + 8, line + 10),
                 7,
@@ -115,13 +129,13 @@ class Painter:
         for number, place in enumerate(self._places):
             point, aimed = world.pixels(place), number == explanation.target
             colour = ORANGE if number in explanation.route else SKY
-            _dot(draw, point, (0.24 if aimed else 0.16) * unit, colour, WHITE, unit // (16 if aimed else 40))
+            dot(draw, point, (0.24 if aimed else 0.16) * unit, colour, WHITE, unit // (16 if aimed else 40))
             if world.tile >= READABLE:
                 draw.text(point, str(number), fill="black", font=ImageFont.load_default(0.19 * unit), anchor="mm")
         if explanation.localized is not None:
-            _dot(draw, world.pixels(self._places[explanation.localized]), 0.27 * unit, None, YELLOW, unit // 16)
+            dot(draw, world.pixels(self._places[explanation.localized]), 0.27 * unit, None, YELLOW, unit // 16)
         if explanation.target == GOAL and self._goal is not None:
-            _dot(draw, world.pixels(self._goal), 0.24 * unit, None, ORANGE, unit // 12)
+            dot(draw, world.pixels(self._goal), 0.24 * unit, None, ORANGE, unit // 12)
 
 
 class Grids:
@@ -145,7 +159,7 @@ class Grids:
         agents = np.argwhere(observation[:, :, 0] == OBJECT_TO_IDX["agent"]).tolist()
         place = (agents[0][0], agents[0][1]) if agents else (-1, -1)
         direction = int(observation[place][2]) if agents else None
-        return _fitted(self._cut(Grid.decode(observation)[0].render(self.tile, place, direction)), PANEL * 2 // 3)
+        return fitted(self._cut(Grid.decode(observation)[0].render(self.tile, place, direction)), PANEL * 2 // 3)
 
     def pixels(self, place: Array) -> tuple[float, float]:
         """Where a place in cells lies on the layer of marks."""
@@ -174,13 +188,13 @@ class Pictures:
             raise SflError(f"This environment cannot be filmed: {str(error).splitlines()[0]}") from error
         if not isinstance(picture, np.ndarray) or picture.ndim != 3:
             raise SflError("This environment cannot be filmed: it has no render mode 'rgb_array'.")
-        return _fitted(Image.fromarray(picture[:, :, :3].astype(np.uint8)), SIDE)
+        return fitted(Image.fromarray(picture[:, :, :3].astype(np.uint8)), SIDE)
 
     def picture(self, observation: Observation) -> Image.Image | None:
         """An observation that is a picture itself, small; None otherwise."""
         if observation.dtype != np.uint8 or observation.ndim != 3 or observation.shape[2] != 3:
             return None
-        return _fitted(Image.fromarray(observation), PANEL * 2 // 3)
+        return fitted(Image.fromarray(observation), PANEL * 2 // 3)
 
 
 def _under_agent(world: Image.Image, layer: Image.Image) -> Image.Image:
@@ -198,25 +212,5 @@ def _described(goal: Observation) -> str:
     return f"state {int(goal.argmax())}" if one_hot else f"{goal.size} numbers"
 
 
-def _fitted(picture: Image.Image, side: int) -> Image.Image:
-    """As large as fits into a square, in its own proportions."""
-    scale = side / max(picture.size)
-    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-    return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST)
-
-
 def _name(waypoint: int | None) -> str:
     return "-" if waypoint is None else "goal" if waypoint == GOAL else str(waypoint)
-
-
-def _dot(
-    draw: ImageDraw.ImageDraw,
-    middle: tuple[float, float],
-    radius: float,
-    fill: Colour | None,
-    edge: Colour,
-    width: int = 2,
-) -> None:
-    """A disc with an edge, or without `fill` a ring."""
-    x, y = middle
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill, outline=edge, width=max(1, width))

@@ -9,11 +9,12 @@ from pathlib import Path
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
-from sfl.envs import Task, draw_tasks, make_env
-from sfl.run.evaluate import EpisodeRow, eval_tasks, evaluate
+from sfl.envs import DoomConfig, Task, draw_tasks, make_env
+from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, eval_tasks, evaluate
 from sfl.run.folder import LAST, LoadedRun, load_run
 from sfl.run.goals import parse_pose, read_goal
 from sfl.run.rollout import Env
+from sfl.run.worlds import MazeWorld
 
 GIVEN_EPISODES = 10
 """Episodes for one given goal, unless the user says otherwise: the policy has some chance in it."""
@@ -25,6 +26,8 @@ def evaluate_run(
     start: str | None = None,
     level: str | None = None,
     episodes: int | None = None,
+    pairs: str | None = None,
+    pairs_seed: int | None = None,
     checkpoint: str = LAST,
     device: str = "auto",
     threads: int = 1,
@@ -33,23 +36,33 @@ def evaluate_run(
     require(episodes is None or episodes >= 1, f"--episodes must be 1 or more, got {episodes}.")
     run = load_run(path, checkpoint, device, threads)
     if goal is not None or start is not None:
-        require(level is None, "--level chooses starts and goals of its own; leave it out with --goal and --start.")
+        chosen = level is not None or pairs is not None or pairs_seed is not None
+        require(not chosen, "--level and --pairs choose starts and goals; leave them out with --goal and --start.")
         tasks = [given_task(run, goal, start)] * (episodes or GIVEN_EPISODES)
+    elif pairs is not None or pairs_seed is not None:
+        tasks = _other_pairs(run, level, episodes, pairs, pairs_seed)
     else:
-        tasks = _level_tasks(run, level, episodes)
+        tasks = run.tasks(level, episodes)
     config = run.experiment
     return evaluate(run.agent, config.env, tasks, seed=run.seed, parallel=config.eval.parallel, label=run.label)
 
 
-def _level_tasks(run: LoadedRun, level: str | None, episodes: int | None) -> list[Task]:
-    config = run.experiment.eval
+def _other_pairs(
+    run: LoadedRun, level: str | None, episodes: int | None, pairs: str | None, pairs_seed: int | None
+) -> list[Task]:
+    """Start-goal pairs from a file of the user's, or drawn from a seed."""
+    env, config = run.experiment.env, run.experiment.eval
+    if not isinstance(env, DoomConfig):
+        raise UsageError("--pairs and --pairs-seed are for runs in ViZDoom; this run's tasks are chosen by --level.")
     levels = config.levels if level is None else (level,)
-    chosen = replace(config, levels=levels, episodes=episodes or config.episodes)
-    return eval_tasks(run.experiment.env, chosen, run.seed)
+    wanted = replace(config, levels=levels, episodes=episodes or config.episodes, pairs_seed=pairs_seed)
+    return eval_tasks(replace(env, pairs=pairs), wanted, run.seed)
 
 
 def given_task(run: LoadedRun, goal: str | None, start: str | None) -> Task:
     """One task from a user's words; what is not given is the paper's."""
+    if isinstance(run.experiment.env, DoomConfig):
+        return _given_in_maze(run.experiment.env, goal, start)
     env = make_env(run.experiment.env)
     sample = _default_task(env, goal is None)
     target = sample.goal if goal is None else read_goal(goal, env)
@@ -58,6 +71,13 @@ def given_task(run: LoadedRun, goal: str | None, start: str | None) -> Task:
     env.reset(seed=0, options=task.options())  # a start or goal inside a wall is refused here, before anything runs
     env.close()
     return task
+
+
+def _given_in_maze(config: DoomConfig, goal: str | None, start: str | None) -> Task:
+    if goal is None or Path(goal).exists():
+        raise UsageError("Give the goal in a maze as --goal x,y,degrees: a picture does not say when it is reached.")
+    place = None if start is None else parse_pose(start, "--start")
+    return MazeWorld(config).given_task(parse_pose(goal, "--goal"), place)
 
 
 def _default_task(env: Env, needs_goal: bool) -> Task:
@@ -70,11 +90,15 @@ def _default_task(env: Env, needs_goal: bool) -> Task:
 
 def outcome_cells(rows: Sequence[EpisodeRow]) -> list[list[str]]:
     """A table of outcomes for each level, headings first."""
-    cells = [["level", "episodes", "success %", "steps", "reached", "timeout", "no_route"]]
+    in_maze = any(row.maze for row in rows)
+    head = ["level", "episodes", "success %", "steps", "reached", "timeout", "no_route"]
+    cells = [[*head, *(NOT_TRIVIAL if in_maze else ())]]
     for level in dict.fromkeys(row.level for row in rows):
         chosen = [row for row in rows if row.level == level]
         steps = [row.steps for row in chosen if row.success]
         counts = [str(sum(row.outcome == outcome for row in chosen)) for outcome in ("reached", "timeout", "no_route")]
         mean = f"{sum(steps) / len(steps):.1f}" if steps else "-"
-        cells.append([level, str(len(chosen)), f"{100 * len(steps) / len(chosen):.1f}", mean, *counts])
+        others = [row.success for row in chosen if not row.trivial]
+        second = [str(len(others)), f"{100 * sum(others) / len(others):.1f}" if others else "-"] if in_maze else []
+        cells.append([level, str(len(chosen)), f"{100 * len(steps) / len(chosen):.1f}", mean, *counts, *second])
     return cells

@@ -16,7 +16,18 @@ from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
 from sfl.data.types import Agent, EnvSpec, Observation, Policy
-from sfl.envs import GoalWrapper, GymConfig, MiniGridConfig, Task, draw_tasks, is_goal_env, make_env
+from sfl.envs import (
+    DOOM_ID,
+    DoomConfig,
+    GoalWrapper,
+    GymConfig,
+    MiniGridConfig,
+    Task,
+    draw_tasks,
+    is_goal_env,
+    make_env,
+    world_name,
+)
 from sfl.run import checkpoint
 from sfl.run.device import resolve
 from sfl.run.evaluate import EpisodeRow, Label, evaluate
@@ -141,7 +152,7 @@ class SFL:
         config, count = run.experiment.env, run.experiment.train.env_count
         envs = [make_env(config) for _ in range(count)] if env is None else _environments(env)
         made = cls.__new__(cls)
-        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, config.id)
+        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, world_name(config))
         made._check_env_count()
         made.env_steps = run.env_steps
         return made
@@ -160,7 +171,8 @@ def _env_name(env: Env) -> str:
 
 def _environments(env: EnvLike) -> list[Env]:
     if isinstance(env, str):
-        return [make_env(MiniGridConfig(env) if env.startswith("sfl/") else GymConfig(env))]
+        ours = DoomConfig() if env == DOOM_ID else MiniGridConfig(env) if env.startswith("sfl/") else None
+        return [make_env(GymConfig(env) if ours is None else ours)]
     if isinstance(env, gymnasium.Env):
         return [env if is_goal_env(env) else GoalWrapper(env)]
     if callable(env):

@@ -107,7 +107,7 @@ METRICS: tuple[Metric, ...] = (
         "explore/coverage",
         "train",
         "share",
-        "Distinct cells visited so far out of those that can be reached (environments that list them).",
+        "Distinct cells (mazes: squares of 50 units) visited so far out of those that can be reached, where known.",
         "Stops below 1 early: the frontier does not move outwards.",
     ),
     Metric(
@@ -137,6 +137,13 @@ METRICS: tuple[Metric, ...] = (
         "1/s",
         "Environment steps per second of training since the last row, evaluation and saving left out.",
         "Falls during a run: something grows that should not.",
+    ),
+    Metric(
+        "time/game_restarts",
+        "train",
+        "count",
+        "Games of training that died or hung and were started again so far (ViZDoom); their episodes were truncated.",
+        "Grows: games die again and again; look at memory, /dev/shm and the maze.",
     ),
     Metric(
         "time/wall_seconds",

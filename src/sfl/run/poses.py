@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from sfl.data.types import Array
-from sfl.run.rollout import Env
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """A world cut into squares, to count which of them were visited."""
+
+    side: float
+    """In cells of a grid, or in map units."""
+    reachable: Array
+    """[S, 2] the numbers, across and up, of the squares that can be reached, each once."""
+
+    @classmethod
+    def around(cls, places: Array, side: float) -> Squares:
+        """The squares that hold at least one of the places [N, 2]."""
+        return cls(side, np.unique(_numbers(places, side), axis=0))
+
+    def visits(self, poses: Array) -> Array:
+        """[S] how many of the poses [N, 3] lie in each square."""
+        inside = _numbers(poses[np.isfinite(poses[:, 0]), :2], self.side)
+        origin, size = self.reachable.min(0), np.ptp(self.reachable, axis=0) + 1
+        inside = inside[((inside >= origin) & (inside < origin + size)).all(1)] - origin
+        counts = np.zeros(size, np.int64)
+        np.add.at(counts, tuple(inside.T), 1)
+        return np.asarray(counts[tuple((self.reachable - origin).T)])
+
+
+def _numbers(places: Array, side: float) -> Array:
+    return np.floor(np.asarray(places) / side).astype(np.int64)
 
 
 class PoseLog:
@@ -16,13 +44,11 @@ class PoseLog:
     A landmark's `origin` counts those steps, so that `poses[origin]` is the place where it was seen.
     """
 
-    def __init__(self, env: Env, poses: Array | None = None) -> None:
+    def __init__(self, squares: Squares | None) -> None:
         self._poses = np.zeros((1024, 3), np.float32)
-        self._count = 0
-        self._free = {(int(x), int(y)) for x, y in _free_cells(env)}
-        self._visited: set[tuple[int, int]] = set()
-        if poses is not None:
-            self.add(poses)
+        self._count = self._counted = 0
+        self._squares = squares
+        self._visited = np.zeros(0 if squares is None else len(squares.reachable), bool)
 
     def add(self, poses: Array) -> None:
         """Note the poses [B, 3] of one decision."""
@@ -33,8 +59,6 @@ class PoseLog:
             self._poses = grown
         self._poses[self._count : needed] = poses
         self._count = needed
-        if self._free:
-            self._visited.update((int(x), int(y)) for x, y, _ in poses if np.isfinite(x))
 
     @property
     def poses(self) -> Array:
@@ -42,14 +66,12 @@ class PoseLog:
         return self._poses[: self._count].copy()
 
     def metrics(self) -> dict[str, float]:
-        """`explore/coverage`, where the environment lists its cells."""
-        if not self._free:
+        """`explore/coverage`, where it is known which squares can be reached."""
+        if self._squares is None:
             return {}
-        return {"explore/coverage": len(self._visited & self._free) / len(self._free)}
-
-
-def _free_cells(env: Env) -> list[tuple[int, int]]:
-    return list(env.get_wrapper_attr("free_cells")()) if env.has_wrapper_attr("free_cells") else []
+        self._visited |= self._squares.visits(self._poses[self._counted : self._count]) > 0
+        self._counted = self._count
+        return {"explore/coverage": float(self._visited.mean())}
 
 
 def landmark_poses(graph: Mapping[str, Array], poses: Array) -> Array:

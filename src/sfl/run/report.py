@@ -10,7 +10,8 @@ import numpy as np
 from scipy import stats
 
 from sfl.core.errors import UsageError
-from sfl.run.evaluate import EpisodeRow
+from sfl.data.types import Array
+from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 
 
@@ -21,6 +22,8 @@ class ReportRow:
     experiment: str
     agent: str
     env: str
+    maze: str
+    spawn: str
     level: str
     seeds: int
     episodes: int
@@ -33,14 +36,19 @@ class ReportRow:
     """Mean length of the successful episodes, seeds weighing the same; None without a success."""
     env_steps: int
     """Training steps at that evaluation; the smallest where seeds differ."""
+    nontrivial_episodes: int
+    """Those that did not begin within reach of their goal."""
+    nontrivial_percent: float | None
+    """Success without the trivial ones, seeds weighing the same; None where all are."""
 
 
 def summarise_runs(paths: Iterable[Path | str]) -> list[ReportRow]:
     """Read run folders, folders of runs and CSV files of episodes, and sum them up."""
     rows = [row for path in paths for row in _rows_of(Path(path))]
-    groups: dict[tuple[str, str, str, str], list[EpisodeRow]] = {}
+    groups: dict[tuple[str, ...], list[EpisodeRow]] = {}
     for row in rows:
-        groups.setdefault((row.experiment, row.agent, row.env, row.level), []).append(row)
+        key = (row.experiment, row.agent, row.env, row.maze, row.spawn, row.level)
+        groups.setdefault(key, []).append(row)
     return [_summary(group) for group in groups.values()]
 
 
@@ -61,7 +69,8 @@ def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
     rows = [row for row in rows if row.env_steps == last[row.seed]]
     _refuse_twins(rows)
     seeds = [[row for row in rows if row.seed == seed] for seed in sorted(last)]
-    success = np.array([100.0 * np.mean([row.success for row in group]) for group in seeds])
+    success = _percents(seeds)
+    others = [[row for row in group if not row.trivial] for group in seeds]
     steps = [np.mean([row.steps for row in group if row.success]) for group in seeds if any(r.success for r in group)]
     error = float(success.std(ddof=1) / np.sqrt(len(success))) if len(success) > 1 else None
     first = rows[0]
@@ -69,6 +78,8 @@ def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
         first.experiment,
         first.agent,
         first.env,
+        first.maze,
+        first.spawn,
         first.level,
         seeds=len(seeds),
         episodes=len(rows),
@@ -77,7 +88,14 @@ def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
         interval=None if error is None else _interval(float(success.mean()), error, len(success)),
         steps=float(np.mean(steps)) if steps else None,
         env_steps=min(last.values()),
+        nontrivial_episodes=sum(map(len, others)),
+        nontrivial_percent=float(_percents(others).mean()) if any(others) else None,
     )
+
+
+def _percents(seeds: Sequence[Sequence[EpisodeRow]]) -> Array:
+    """Success of each seed that has episodes."""
+    return np.array([100.0 * np.mean([row.success for row in group]) for group in seeds if group])
 
 
 def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
@@ -95,9 +113,20 @@ def _interval(mean: float, error: float, count: int) -> tuple[float, float]:
 
 
 def report_cells(rows: Sequence[ReportRow]) -> list[list[str]]:
-    """The table as text, headings first."""
+    """The table as text, headings first; with mazes among them, also which, and success without trivial pairs."""
     head = ["experiment", "level", "seeds", "tries", "success %", "std. error", "95% interval", "steps", "env steps"]
-    return [head, *(_cells(row) for row in rows)]
+    cells = [head, *(_cells(row) for row in rows)]
+    if not any(row.maze for row in rows):
+        return cells
+    mazes = ["maze", *(row.maze for row in rows)]
+    second = [list(NOT_TRIVIAL), *(_nontrivial_cells(row) for row in rows)]
+    return [[line[0], maze, *line[1:], *more] for line, maze, more in zip(cells, mazes, second, strict=True)]
+
+
+def _nontrivial_cells(row: ReportRow) -> list[str]:
+    if not row.maze:
+        return ["", ""]
+    return [str(row.nontrivial_episodes), "-" if row.nontrivial_percent is None else f"{row.nontrivial_percent:.1f}"]
 
 
 def _cells(row: ReportRow) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
 from sfl.core.seeding import draw_seed
-from sfl.data.types import Array, Observation, Policy, Transitions
+from sfl.data.types import Array, Metrics, Observation, Policy, Transitions
 
 Env = gymnasium.Env[Any, Any]
 
@@ -38,7 +38,7 @@ EpisodeSource = Callable[[], Episode | None]
 
 @dataclass(frozen=True)
 class Step:
-    """One decision of every active environment and what came of it."""
+    """One decision of environments that step together, and what came of it."""
 
     transitions: Transitions
     poses: Array  # [B, 3] where `transitions.observations` were seen; NaN where the environment does not say
@@ -48,6 +48,36 @@ class Step:
     episodes: tuple[Episode, ...]
     ended: tuple[int, ...]
     """Rows whose episode is over; their environments are reset when the next step is asked for."""
+    broken: tuple[int, ...] = ()
+    """Those of them whose world broke down: how the episode would have gone on is not known."""
+
+
+class Session(Protocol):
+    """Environments with their running episodes, as `rollout` and checkpoints see them."""
+
+    def begin_episodes(self, policy: Policy) -> list[int] | None:
+        """Tell the policy what has begun; the indices of the environments that wait for an action, None: all is over.
+
+        An empty list: nothing to decide now, but `step` brings on environments that are under way.
+        """
+
+    def observations(self, indices: Sequence[int]) -> Array:
+        """What those environments show, [B, ...]."""
+
+    def step(self, indices: Sequence[int], observations: Array, actions: Array) -> Step | None:
+        """Carry out actions; returns what came of these or of earlier ones, None: nothing yet."""
+
+    def metrics(self) -> Metrics:
+        """What went wrong in the worlds so far."""
+
+    def state(self) -> Any:
+        """How to come back to this moment, as JSON."""
+
+    def restore(self, state: Any) -> list[int]:
+        """Come back to it; the indices of environments that do not show the same again."""
+
+    def close(self) -> None:
+        """Close every environment."""
 
 
 class FreeEpisodes:
@@ -103,16 +133,21 @@ class EnvSession:
     def __init__(self, envs: Sequence[Env], source: EpisodeSource) -> None:
         self._slots = [_Slot(env, index) for index, env in enumerate(envs)]
         self._source = source
+        self._newest: Array | None = None  # what all running environments showed last, if no episode has ended since
 
-    def begin_episodes(self, policy: Policy) -> list[int]:
+    def begin_episodes(self, policy: Policy) -> list[int] | None:
         """Start an episode wherever none runs; returns the indices of the environments that have one."""
         for slot in self._slots:
             if slot.episode is None and (episode := self._source()) is not None:
                 policy.begin_episode(slot.index, slot.begin(episode))
-        return [slot.index for slot in self._slots if slot.episode is not None]
+                self._newest = None
+        return [slot.index for slot in self._slots if slot.episode is not None] or None
 
     def observations(self, indices: Sequence[int]) -> Array:
         """What the environments show now, [B, ...]."""
+        return self._seen_by(indices) if self._newest is None else self._newest
+
+    def _seen_by(self, indices: Sequence[int]) -> Array:
         return np.array([self._slots[index].observation for index in indices])
 
     def step(self, indices: Sequence[int], observations: Array, actions: Array) -> Step:
@@ -129,7 +164,7 @@ class EnvSession:
                 rewards=rewards,
                 terminated=terminated,
                 truncated=truncated,
-                next_observations=self.observations(indices),
+                next_observations=self._seen_by(indices),
             ),
             poses=poses,
             next_poses=np.array([slot.pose for slot in slots]),
@@ -140,7 +175,12 @@ class EnvSession:
         )
         for row in step.ended:
             slots[row].episode = None
+        self._newest = None if step.ended else step.transitions.next_observations
         return step
+
+    def metrics(self) -> Metrics:
+        """These environments report nothing."""
+        return {}
 
     def state(self) -> list[dict[str, Any] | None]:
         """For each environment how to come back to this moment; None where no episode runs."""
@@ -166,6 +206,7 @@ class EnvSession:
 
     def abandon(self) -> None:
         """Forget the running episodes, because something else has used the environments."""
+        self._newest = None
         for slot in self._slots:
             slot.episode = None
 
@@ -184,16 +225,16 @@ def _replay(slot: _Slot, saved: dict[str, Any]) -> bool:
     return False
 
 
-def rollout(policy: Policy, session: EnvSession) -> Iterator[Step]:
+def rollout(policy: Policy, session: Session) -> Iterator[Step]:
     """Act and step until the source of episodes runs dry.
 
     The reader learns from a step before the next is made: environments that ended are reset, and the policy told of it,
-    only when the generator goes on. `policy.explain(i)` therefore still speaks of the step just yielded.
+    only when the generator goes on. `policy.explain(i)` therefore still speaks of the step just yielded. The arrays of
+    a step are valid until then; whoever keeps them copies them.
     """
-    step: Step | None = None
-    while indices := session.begin_episodes(policy):
-        running = step is not None and not step.ended
-        observations = step.transitions.next_observations if step and running else session.observations(indices)
-        actions = policy.act(observations, np.array(indices))
+    while (indices := session.begin_episodes(policy)) is not None:
+        observations = session.observations(indices)
+        actions = policy.act(observations, np.array(indices)) if indices else np.empty(0, np.int64)
         step = session.step(indices, observations, actions)
-        yield step
+        if step is not None:
+            yield step

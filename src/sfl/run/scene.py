@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import GOAL, Array, Explanation, Observation, Policy
 from sfl.envs import GymConfig, Pose, Task
-from sfl.run.evaluate import eval_tasks
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env
 
@@ -120,10 +119,10 @@ def spread(poses: Array) -> Array:
 
 
 def first_task(run: LoadedRun, level: str | None = None) -> Task:
-    """The first evaluation task of a level; by default the paper's start and goal where the run has that level."""
+    """The first evaluation task of a level; by default the paper's start and goal, else one of the hardest level."""
     levels = run.experiment.eval.levels
-    chosen = level or ("paper" if "paper" in levels else levels[0])
-    return eval_tasks(run.experiment.env, replace(run.experiment.eval, levels=(chosen,), episodes=1), run.seed)[0]
+    chosen = level or ("paper" if "paper" in levels else levels[-1])
+    return run.tasks(chosen, 1)[0]
 
 
 def poses_agree(run: LoadedRun) -> bool:

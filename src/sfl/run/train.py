@@ -12,18 +12,19 @@ from sfl.core.config import to_json
 from sfl.core.errors import CheckpointError, SflError, UsageError
 from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import Agent, EnvSpec, Policy
-from sfl.envs import make_env
+from sfl.envs import world_name
 from sfl.run import checkpoint, folder
 from sfl.run.config import Experiment
 from sfl.run.device import prepare
-from sfl.run.evaluate import GRID_RADIUS, EpisodeRow, Label, LocalizationProbe, eval_tasks, evaluate, summarise
+from sfl.run.evaluate import EpisodeRow, Label, LocalizationProbe, evaluate, summarise
 from sfl.run.folder import RunFolder
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.metrics import Boards, MetricWindow
 from sfl.run.poses import PoseLog, edge_length_median, landmark_poses
 from sfl.run.progress import Progress, note
-from sfl.run.rollout import EnvSession, FreeEpisodes, Step, rollout
+from sfl.run.rollout import FreeEpisodes, Step, rollout
 from sfl.run.version import system_facts
+from sfl.run.worlds import open_world
 
 
 def train(
@@ -38,8 +39,12 @@ def train(
     path = folder.run_path(runs_dir, experiment, seed)
     device = prepare(device, threads)
     run = _Training(experiment, seed, device)
-    made = folder.create(path, experiment, seed, system_facts(device, threads))
-    run.go(made, wandb)
+    try:
+        made = folder.create(path, experiment, seed, system_facts(device, threads))
+        run.world.save_tasks(made.tasks, experiment.eval)
+        run.go(made, wandb)
+    finally:
+        run.session.close()
     return made
 
 
@@ -47,12 +52,15 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
     experiment, seed = folder.read_config(path)
     found = RunFolder(Path(path))
-    run = _Training(experiment, seed, prepare(device, threads))
-    run.restore(found)
-    if run.finished:
-        note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
-        return found
-    run.go(found, wandb)
+    run = _Training(experiment, seed, prepare(device, threads), found.tasks)
+    try:
+        run.restore(found)
+        if run.finished:
+            note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
+        else:
+            run.go(found, wandb)
+    finally:
+        run.session.close()
     return found
 
 
@@ -68,18 +76,19 @@ def _check(stop: StopRequest) -> None:
 class _Training:
     """The state of a run in memory."""
 
-    def __init__(self, experiment: Experiment, seed: int, device: str) -> None:
+    def __init__(self, experiment: Experiment, seed: int, device: str, saved_tasks: Path | None = None) -> None:
         self.experiment, self.seed = experiment, seed
-        envs = [make_env(experiment.env, goal_terminates=False) for _ in range(experiment.train.env_count)]
-        self.spec: EnvSpec = folder.env_spec(envs[0], len(envs))
-        self.tasks = eval_tasks(experiment.env, experiment.eval, seed)
+        count = experiment.train.env_count
+        self.world, self.world_name = open_world(experiment.env, saved_tasks), world_name(experiment.env)
+        self.spec: EnvSpec = folder.config_spec(experiment.env, count)
+        self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
         self.rng = spawn(seed, ["env"])["env"]
-        self.env = envs[0]
-        self.session = EnvSession(envs, FreeEpisodes(self.rng))
-        self.poses = PoseLog(self.env)
+        self.poses = PoseLog(self.world.squares())
+        self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
         self.window = MetricWindow()
         self.env_steps = 0
+        self._before = 0  # environment steps before the last step
         self.evaluated_at = -1
         self.seconds = self._window_seconds = 0.0
         self._window_steps = 0
@@ -110,7 +119,6 @@ class _Training:
         finally:
             self.progress.close()
             self.boards.close()
-            self.session.close()
 
     def _how_to_resume(self) -> str:
         if not self.folder.last.exists():
@@ -144,6 +152,7 @@ class _Training:
         self.agent.observe(step.transitions)
         self.window.add(self.agent.update())
         self.poses.add(step.poses)
+        self._before = self.env_steps
         self.env_steps += len(step.poses)
 
     def _look_up(self, stop: StopRequest) -> None:
@@ -161,15 +170,15 @@ class _Training:
             self._save(history=True)
 
     def _due(self, every: int) -> bool:
-        """A multiple of the interval was passed by the last step of all environments."""
-        return self.env_steps // every > (self.env_steps - self.spec.env_count) // every and self.env_steps > 0
+        """A multiple of the interval was passed by the last step."""
+        return self.env_steps // every > self._before // every
 
     def _log(self) -> None:
         self.seconds += self._window_seconds
         rate = (self.env_steps - self._window_steps) / max(self._window_seconds, 1e-9)
         self._window_seconds, self._window_steps = 0.0, self.env_steps
         times = {"time/env_steps_per_second": rate, "time/wall_seconds": self.seconds}
-        metrics = {**self.window.take(), **self.poses.metrics(), **times}
+        metrics = {**self.window.take(), **self.poses.metrics(), **self.session.metrics(), **times}
         self.tables["train"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
 
@@ -199,7 +208,7 @@ class _Training:
         self, rows: list[EpisodeRow], snapshot: checkpoint.Checkpoint, probe: LocalizationProbe
     ) -> None:
         lengths = edge_length_median(snapshot.agent.graph, snapshot.landmark_poses)
-        metrics = summarise(rows) | probe.metrics(GRID_RADIUS) | lengths
+        metrics = summarise(rows) | probe.metrics(self.world.radius) | lengths
         self.tables["episodes"].write_all([asdict(row) for row in rows])
         self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
@@ -210,12 +219,13 @@ class _Training:
         state, poses = self.agent.state_dict(), self.poses.poses
         return checkpoint.Checkpoint(
             state,
-            self.experiment.env.id,
+            self.world_name,
             self.spec,
             self.env_steps,
             run={
                 "env": generator_state(self.rng),
                 "session": self.session.state(),
+                "before": self._before,
                 "window": self.window.state(),
                 "window_steps": self._window_steps,
                 "window_seconds": self._window_seconds,
@@ -234,23 +244,23 @@ class _Training:
 
     def restore(self, found: RunFolder) -> None:
         """Take up the state of the run's last checkpoint."""
-        loaded = checkpoint.load(found.last, self.experiment.env.id, self.spec)
+        loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
-        for index in self.session.restore(loaded.run["session"]):
-            note(f"environment {index} did not repeat its episode; it starts a new one, so this run is not exact.")
         self.window.restore(loaded.run["window"])
-        self.poses = PoseLog(self.env, loaded.poses)
+        self.poses.add(loaded.poses)
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
-        self.env_steps = loaded.env_steps
+        self.env_steps, self._before = loaded.env_steps, loaded.run["before"]
+        for index in [] if self.finished else self.session.restore(loaded.run["session"]):
+            note(f"environment {index} did not repeat its episode; this run is not exact.")
 
 
 def _require_complete(found: RunFolder, run: dict[str, Any]) -> None:
     if not run:
         raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
-    needed = {"env", "session", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
+    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
     if missing := sorted(needed - set(run)):
         raise CheckpointError(f"Checkpoint {found.last} lacks the keys {missing} in generators.json.")

@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "minigrid", "safetensors")
+PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "minigrid", "vizdoom", "safetensors")
 
 
 def sfl_version() -> str:

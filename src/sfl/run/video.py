@@ -10,10 +10,12 @@ import imageio_ffmpeg
 import numpy as np
 
 from sfl.data.types import Array, Explanation, Observation, Policy
-from sfl.envs import EnvConfig, GymConfig, make_env
+from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import load_run
 from sfl.run.frames import Painter
+from sfl.run.maze_frames import PathRecorder
+from sfl.run.rollout import Env
 from sfl.run.scene import first_task, frozen
 
 FPS = 6
@@ -24,7 +26,7 @@ def record(run: Path | str, level: str | None = None) -> Path:
     """Film the policy of a run's last checkpoint on the first task of a level; returns `figures/episode.mp4`."""
     loaded = load_run(run, device="cpu")
     task = first_task(loaded, level)
-    env = make_env(_with_pictures(loaded.experiment.env))
+    env = _on_film(loaded.experiment.env, task)
     path = loaded.folder.figures / "episode.mp4"
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp.mp4")
@@ -42,11 +44,13 @@ def record(run: Path | str, level: str | None = None) -> Path:
     return path
 
 
-def _with_pictures(config: EnvConfig) -> EnvConfig:
-    """Foreign environments draw themselves only when they are told so as they are made."""
-    if not isinstance(config, GymConfig) or any(word.startswith("render_mode=") for word in config.kwargs):
-        return config
-    return replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
+def _on_film(config: EnvConfig, task: Task) -> Env:
+    """Foreign environments draw themselves only when they are told so as they are made; games note their path."""
+    if isinstance(config, DoomConfig):
+        return PathRecorder(make_env(replace(config, max_steps=task.budget)))
+    if isinstance(config, GymConfig) and not any(word.startswith("render_mode=") for word in config.kwargs):
+        config = replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
+    return make_env(config)
 
 
 class _Film:

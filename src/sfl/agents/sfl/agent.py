@@ -45,6 +45,7 @@ class SFLAgent:
         self.memory = LandmarkMemory(self.config.landmarks, self.representation.dim, self._device)
         self.statistics = EdgeStatistics()
         self.env_steps = 0
+        self._acted = self._observed = 0  # decisions so far, and those observed that are not learned from yet
         self._walker = Walker(self.config, self.memory, Planner(Edges.none(0)), self._rng, self.config.train_epsilon)
         self._tracks = [Track() for _ in range(spec.env_count)]
         self._exploring = np.ones(spec.env_count, dtype=bool)
@@ -66,6 +67,7 @@ class SFLAgent:
         if not self._active:
             self.representation.perceive(observations, env_indices)
             self._exploring[env_indices] = True
+            self._acted += len(env_indices)
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
         states = self.representation.perceive(observations, env_indices)
         sight = self.memory.see(self.representation, states, env_indices)
@@ -73,6 +75,7 @@ class SFLAgent:
             self._update_graph(sight, row, env, states[row])
         actions, exploring = self._walker.choose(sight, env_indices, self.env_steps, self.spec.action_count)
         self._exploring[env_indices] = exploring
+        self._acted += len(env_indices)
         for env in env_indices.tolist():
             self._tracks[env].random |= bool(self._exploring[env])
             self._tracks[env].steps += 1
@@ -80,11 +83,13 @@ class SFLAgent:
 
     def observe(self, transitions: Transitions) -> None:
         """Keep the step; only what the random policy did trains psi."""
+        self._observed += len(transitions.env_indices)
         self.representation.observe(transitions, self._exploring[transitions.env_indices])
 
     def update(self) -> Metrics:
-        """Learn from one more step of every environment, and do what is due at this number of steps."""
-        before, new = self.env_steps, self.spec.env_count
+        """Learn from what was observed since the last time, and do what is due at this number of steps."""
+        before, new = self.env_steps, self._observed
+        self._observed = 0
         self.env_steps += new
         metrics = self.representation.update(self.env_steps, new)
         if self._active:
@@ -111,6 +116,7 @@ class SFLAgent:
         state.graph |= self.memory.candidate_state()
         state.counters |= {
             "env_steps": self.env_steps,
+            "acted": self._acted,
             "tally": dict(self._tally),
             "edge_size": edges.size,
             "tracks": [[track.landmark, track.steps, track.random] for track in self._tracks],
@@ -128,7 +134,7 @@ class SFLAgent:
         self.statistics.load_state(graph)
         columns = (graph[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
         self._walker.planner = Planner(Edges(counters["edge_size"], *columns))
-        self.env_steps, self._tally = counters["env_steps"], dict(counters["tally"])
+        self.env_steps, self._acted, self._tally = counters["env_steps"], counters["acted"], dict(counters["tally"])
         self._tracks = [Track(*row) for row in counters["tracks"]]
         self._walker.load_state(counters["trips"])
 
@@ -143,7 +149,7 @@ class SFLAgent:
         self._tally["decisions"] += 1
         # The paper's appendix takes the median here as well; where W is 1 the two are the same.
         if self.memory.accepts(sight.similarity[row]):
-            origin = self.env_steps + row
+            origin = self._acted + row
             self.memory.propose(Candidate(as_array(state), origin, track.landmark, track.steps, track.random))
         landmark = sight.localized[row]
         if landmark is None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfl.core.errors import UsageError
+from sfl.envs import DoomConfig
 from sfl.run.folder import LoadedRun, RunFolder, load_run, read_config, read_episodes
+from sfl.run.plots.doom import doom_figures
 from sfl.run.plots.maps import map_figures
 from sfl.run.plots.success import success_figure
 from sfl.run.progress import note
@@ -48,15 +50,21 @@ def _save(figure: Figure, path: Path) -> Path:
 
 
 def _draw_maps(run: LoadedRun) -> list[Path]:
+    figures = _maps(run)
+    return [_save(figure, run.folder.figures / f"{name}.png") for name, figure in figures.items()]
+
+
+def _maps(run: LoadedRun) -> dict[str, Figure]:
+    if isinstance(run.experiment.env, DoomConfig):
+        return doom_figures(run, run.experiment.env)
     policy = frozen(run)
     if not isinstance(policy, SimilarityPolicy):
         note(f"{run.folder.path}: no maps, because its policy knows no landmarks.")
-        return []
+        return {}
     if not len(run.graph["visits"]):
         note(f"{run.folder.path}: no maps, because it has no landmarks yet; train it for longer.")
-        return []
-    figures = map_figures(run, policy)
-    return [_save(figure, run.folder.figures / f"{name}.png") for name, figure in figures.items()]
+        return {}
+    return map_figures(run, policy)
 
 
 def _draw_success(paths: Sequence[Path]) -> list[Path]:

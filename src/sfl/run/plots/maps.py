@@ -127,7 +127,7 @@ def _matrix(scene: _Scene) -> Figure:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
         axis.set_label_text("landmark", fontsize=11)
-    _set_title(axes, "Similarity of landmarks (SFS)", scene.run)
+    set_title(axes, "Similarity of landmarks (SFS)", scene.run)
     _colour_bar(figure, axes, image, "SFS")
     return figure
 
@@ -150,9 +150,7 @@ def _landmark_visits(scene: _Scene) -> Figure:
     norm = LogNorm(visits.min(), max(visits.max(), visits.min() + 1))
     draw_edges(axes, scene.places, scene.counts, points, PALE)
     _dots(axes, scene, [colormaps["viridis"](norm(count)) for count in visits], points)
-    bar = _colour_bar(figure, axes, ScalarMappable(norm, "viridis"), "visits")
-    for set_formatter in (bar.yaxis.set_major_formatter, bar.yaxis.set_minor_formatter):
-        set_formatter(lambda value, _: f"{value:,.0f}" if f"{value:e}"[0] in "125" else "")
+    count_bar(figure, axes, ScalarMappable(norm, "viridis"), "visits")
     return figure
 
 
@@ -188,7 +186,7 @@ def _map_axes(scene: _Scene, title: str) -> tuple[Figure, Axes, float]:
         axes.add_collection(_squares(np.unique(scene.run.poses[:, :2], axis=0), facecolor="none", edgecolor="#DDDDDD"))
     axes.set(aspect="equal", xlim=(left - 0.5, right - 0.5), ylim=(bottom - 0.5, top - 0.5))  # y points down
     axes.set_axis_off()
-    _set_title(axes, title, scene.run)
+    set_title(axes, title, scene.run)
     return figure, axes, 72 * inches
 
 
@@ -196,10 +194,18 @@ def _squares(cells: Array, **look: Any) -> PatchCollection:
     return PatchCollection([Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in cells], linewidth=0.6, **look)
 
 
-def _set_title(axes: Axes, title: str, run: LoadedRun) -> None:
+def set_title(axes: Axes, title: str, run: LoadedRun) -> None:
+    """What is drawn, and of which run."""
     axes.set_title(f"{title}\n", fontsize=13, fontweight="bold")
     subtitle = f"{run.experiment.name}, seed {run.seed}, {run.env_steps:,} steps"
     axes.text(0.5, 1.015, subtitle, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
+
+
+def count_bar(figure: Figure, axes: Axes, shown: ScalarMappable, label: str) -> None:
+    """For counts on a logarithmic scale."""
+    bar = _colour_bar(figure, axes, shown, label)
+    for set_formatter in (bar.yaxis.set_major_formatter, bar.yaxis.set_minor_formatter):
+        set_formatter(lambda value, _: f"{value:,.0f}" if f"{value:e}"[0] in "125" else "")
 
 
 def _colour_bar(figure: Figure, axes: Axes, shown: ScalarMappable, label: str) -> Axes:

@@ -8,19 +8,37 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, Polygon, Rectangle
 
 from sfl.data.types import Array
+from sfl.envs.mazes import Maze
 
 RADIUS = 0.2  # of a landmark's dot, in cells
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#D55E00", "#009E73", "#D81B1B"  # Okabe and Ito's, but for the agent's red
 PALE, DARK = "#C4CCD4", "#333333"
+LEVELS = {"easy": "#56B4E9", "medium": "#009E73", "hard": "#E69F00", "hardest": "#AA4499"}
+MARGIN = 24  # map units around a maze
 
 EdgeCounts = Mapping[tuple[int, int], int]
 """Transitions by (source, target)."""
+
+
+def draw_walls(axes: Axes, maze: Maze) -> None:
+    """A maze from above, filling the axes."""
+    lines = LineCollection(list(maze.walls.reshape(-1, 2, 2)), colors=DARK, linewidths=1.6, capstyle="round")
+    axes.add_collection(lines)
+    (left, bottom), (right, top) = corners(maze)
+    axes.set(aspect="equal", xlim=(left - MARGIN, right + MARGIN), ylim=(bottom - MARGIN, top + MARGIN))
+    axes.set_axis_off()
+
+
+def corners(maze: Maze) -> Array:
+    """[2, 2] lower left and upper right of a maze."""
+    ends = maze.walls.reshape(-1, 2)
+    return np.stack([ends.min(0), ends.max(0)])
 
 
 def draw_landmarks(axes: Axes, places: Array, headings: Array, fill: Sequence[Any], points: float) -> None:

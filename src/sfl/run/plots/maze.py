@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
@@ -23,9 +22,8 @@ from sfl.envs.mazes.free_space import FreeSpace
 from sfl.envs.tasks import Pose
 from sfl.envs.vizdoom import DoomMaze
 from sfl.run.plots import DPI
-from sfl.run.plots.marks import DARK, RED, dot_sample
+from sfl.run.plots.marks import DARK, LEVELS, RED, corners, dot_sample, draw_walls
 
-COLOURS = {"easy": "#56B4E9", "medium": "#009E73", "hard": "#E69F00", "hardest": "#AA4499"}
 GOALS = 12  # drawn for each level
 COLUMNS = 3  # of views
 SIDE, VIEW_WIDTH, VIEW_HEIGHT, ARROW = 6.4, 2.2, 1.87, 0.3  # inches; the side is the longer one of the map
@@ -61,7 +59,7 @@ def _frames(maze: Maze, poses: Sequence[Pose]) -> Array:
 
 def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, poses: Sequence[Pose], frames: Array) -> Figure:
     """The map with the numbered places of the views, and the views below it."""
-    (left, bottom), (right, top) = maze.walls.reshape(-1, 2).min(0), maze.walls.reshape(-1, 2).max(0)
+    (left, bottom), (right, top) = corners(maze)
     scale = SIDE / max(right - left, top - bottom)
     rows = -(-len(poses) // COLUMNS)
     width, height = max((right - left) * scale, COLUMNS * VIEW_WIDTH), (top - bottom) * scale + 1.2
@@ -70,9 +68,6 @@ def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, poses: Sequence[Pose]
     axes = upper.add_subplot()
     _draw_map(axes, maze, goals)
     _draw_poses(axes, poses, ARROW / scale)
-    margin = 24
-    axes.set(aspect="equal", xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
-    axes.set_axis_off()
     axes.set_title(f"{maze.name}\n", fontsize=13, fontweight="bold")
     about = f"{right - left:,.0f} x {top - bottom:,.0f} units, walkable area {free.area / 1e6:.2f} million"
     axes.text(0.5, 1.015, about, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
@@ -86,14 +81,13 @@ def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, poses: Sequence[Pose]
 
 
 def _draw_map(axes: Axes, maze: Maze, goals: Pairs) -> None:
-    lines = LineCollection(list(maze.walls.reshape(-1, 2, 2)), colors=DARK, linewidths=1.6, capstyle="round")
-    axes.add_collection(lines)
+    draw_walls(axes, maze)
     for level, discs in maze.regions.items():
         for x, y, radius in discs:
-            axes.add_patch(Circle((x, y), radius, facecolor=COLOURS[level], alpha=0.3, edgecolor="none"))
+            axes.add_patch(Circle((x, y), radius, facecolor=LEVELS[level], alpha=0.3, edgecolor="none"))
     for level, found in goals.levels.items():
         places = np.array([pair.goal[:2] for pair in found])
-        axes.plot(*places.T, "o", color=COLOURS[level], markersize=3.5, zorder=3)
+        axes.plot(*places.T, "o", color=LEVELS[level], markersize=3.5, zorder=3)
     if maze.spots:
         axes.plot(*np.array(maze.spots).T, "x", color=DARK, markersize=6, zorder=3)
 
@@ -113,5 +107,5 @@ def _badge(number: int) -> dict[str, str | float]:
 
 def _samples(maze: Maze, goals: Pairs) -> list[Line2D]:
     spots = [Line2D([], [], marker="x", color=DARK, linestyle="", label="spawn spot")] if maze.spots else []
-    levels = [dot_sample(COLOURS[level], f"{level} goal") for level in goals.levels]
+    levels = [dot_sample(LEVELS[level], f"{level} goal") for level in goals.levels]
     return [dot_sample(RED, "start"), dot_sample(DARK, "view"), *spots, *levels]

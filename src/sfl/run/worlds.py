@@ -1,0 +1,166 @@
+"""Where a run takes place: the one point at which grids and other environments differ from mazes of ViZDoom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sfl.core.config import require
+from sfl.core.seeding import spawn
+from sfl.envs import DoomConfig, EnvConfig, Pose, Task, draw_tasks, make_env
+from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
+from sfl.envs.mazes.library import PAPER, maze_folder
+from sfl.envs.vizdoom import Places
+from sfl.run.config import EvalConfig
+from sfl.run.pool_session import PoolSession
+from sfl.run.poses import Squares
+from sfl.run.rollout import EnvSession, EpisodeSource, Session
+
+GRID_RADIUS, MAZE_RADIUS = 1, 100
+"""Cells, and map units, within which a landmark counts as the place where the agent is."""
+
+SQUARE = 50.0
+"""Map units of a square of the coverage."""
+
+PAIRS_PER_LEVEL = 50
+"""As many as the paper's; fewer are the first of these."""
+
+
+class World(Protocol):
+    """What training, evaluation and figures ask of a place."""
+
+    radius: int
+    """Within it a landmark counts as the place where the agent is."""
+    maze: str
+    """The maze's name; empty where there is none."""
+
+    def session(self, count: int, source: EpisodeSource, goal_terminates: bool = True) -> Session:
+        """So many environments, ready to begin episodes."""
+
+    def tasks(self, config: EvalConfig, seed: int) -> list[Task]:
+        """What an evaluation poses, all levels in their order."""
+
+    def save_tasks(self, path: Path, config: EvalConfig) -> None:
+        """Write the tasks down, where they are not a matter of the run's seed alone."""
+
+    def solved_at_start(self, task: Task) -> bool:
+        """The goal is reached before the first decision."""
+
+    def squares(self) -> Squares | None:
+        """Which squares can be reached; None: not known."""
+
+
+def open_world(config: EnvConfig, saved_tasks: Path | None = None) -> World:
+    """The world of a configuration; a maze that cannot be read is refused here.
+
+    `saved_tasks` is where a run wrote its tasks down; without such a file they are found anew.
+    """
+    return MazeWorld(config, saved_tasks) if isinstance(config, DoomConfig) else EnvWorld(config)
+
+
+class EnvWorld:
+    """Grid worlds and any other Gymnasium environment."""
+
+    radius, maze = GRID_RADIUS, ""
+
+    def __init__(self, config: EnvConfig) -> None:
+        self._config = config
+
+    def session(self, count: int, source: EpisodeSource, goal_terminates: bool = True) -> Session:
+        """Environments in this process."""
+        return EnvSession([make_env(self._config, goal_terminates) for _ in range(count)], source)
+
+    def tasks(self, config: EvalConfig, seed: int) -> list[Task]:
+        """Each level has a generator of its own, made from the seed whenever it is asked."""
+        env = make_env(self._config)
+        rngs = spawn(seed, [f"eval/{level}" for level in config.levels])
+        drawn = [draw_tasks(env, level, config.episodes, rngs[f"eval/{level}"]) for level in config.levels]
+        env.close()
+        return [task for tasks in drawn for task in tasks]
+
+    def save_tasks(self, path: Path, config: EvalConfig) -> None:
+        """They follow from the seed."""
+
+    def solved_at_start(self, task: Task) -> bool:
+        """Tasks are drawn with a goal elsewhere."""
+        return False
+
+    def squares(self) -> Squares | None:
+        """The cells, where the environment lists them."""
+        env = make_env(self._config)
+        cells = env.get_wrapper_attr("free_cells")() if env.has_wrapper_attr("free_cells") else []
+        env.close()
+        return Squares.around(np.array(cells), 1.0) if cells else None
+
+
+class MazeWorld:
+    """A maze of ViZDoom. Its tasks are start-goal pairs, the same for every seed of training."""
+
+    radius = MAZE_RADIUS
+
+    def __init__(self, config: DoomConfig, saved_pairs: Path | None = None) -> None:
+        self._config, self._saved_pairs = config, saved_pairs
+        self.places = Places(config.load(), config.spawn)
+        self.maze = self.places.maze.name
+        self._pairs: dict[EvalConfig, Pairs] = {}
+
+    def session(self, count: int, source: EpisodeSource, goal_terminates: bool = True) -> Session:
+        """Games in processes of their own."""
+        return PoolSession(
+            self.places, count, source, max_steps=self._config.max_steps, goal_terminates=goal_terminates
+        )
+
+    def tasks(self, config: EvalConfig, seed: int) -> list[Task]:
+        """The seed of the run has no say in them."""
+        return self.pairs(config).tasks()
+
+    def save_tasks(self, path: Path, config: EvalConfig) -> None:
+        """The pairs, as JSON."""
+        save_pairs(path, self.pairs(config))
+
+    def solved_at_start(self, task: Task) -> bool:
+        """The start lies within reach of the goal."""
+        return trivial(task)
+
+    def squares(self) -> Squares:
+        """Those of 50 units that hold a free place."""
+        free = self.places.free
+        return Squares.around(free.origin + free.cell * np.argwhere(free.mask), SQUARE)
+
+    def pairs(self, config: EvalConfig) -> Pairs:
+        """As the run saved them, from the user's file, the authors' or drawn: the first of each level asked for."""
+        if config not in self._pairs:
+            found = self._find_pairs(config)
+            found.tasks(*config.levels)  # complains of a level that is not there
+            levels = {level: found.levels[level][: config.episodes] for level in config.levels}
+            self._pairs[config] = replace(found, levels=levels)
+        return self._pairs[config]
+
+    def _find_pairs(self, config: EvalConfig) -> Pairs:
+        maze, free = self.places.maze, self.places.free
+        if (file := self._pairs_file(config)) is not None:
+            return load_pairs(file, maze, free, config.episodes)
+        seed = config.pairs_seed or 0
+        if self._config.spawn == "random":
+            return draw_random_pairs(maze, free, seed, config.episodes)  # the first are the same, however many
+        return draw_fixed_pairs(maze, free, seed, max(PAIRS_PER_LEVEL, config.episodes))
+
+    def _pairs_file(self, config: EvalConfig) -> Path | None:
+        if self._saved_pairs is not None and self._saved_pairs.is_file():
+            return self._saved_pairs
+        if self._config.pairs is not None:
+            require(config.pairs_seed is None, "env.pairs and eval.pairs-seed exclude each other; leave one out.")
+            return Path(self._config.pairs)
+        if self._config.maze not in PAPER or config.pairs_seed is not None:
+            return None
+        folder = maze_folder(self._config.maze, None if self._config.maze_dir is None else Path(self._config.maze_dir))
+        file = folder / "pairs" / f"{self._config.maze}-{self._config.spawn}.json"
+        return file if file.is_file() else None
+
+    def given_task(self, goal: Pose, start: Pose | None) -> Task:
+        """A user's goal, with the largest budget; without a start, where the maze spawns the player."""
+        place = None if start is None else self.places.checked(start, "start")
+        return Task("any", 0, place, self.places.checked(goal, "goal"), max(BUDGETS.values()))
