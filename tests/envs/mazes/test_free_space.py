@@ -128,7 +128,6 @@ def test_distance_around_the_corner_of_an_l() -> None:
 
 
 coordinate = st.floats(17, 783)
-place = st.floats(0, 300, allow_subnormal=False)  # a run in the same process may have switched such numbers off
 place = st.tuples(coordinate, coordinate)
 OPEN = hall(800, 800)
 
@@ -142,10 +141,12 @@ def test_open_space_is_crossed_in_straight_lines_both_ways(start: Spot, goal: Sp
     assert there == pytest.approx(back, abs=1e-6)
 
 
+# A run in the same process may have switched subnormal numbers off.
+anywhere = st.tuples(*[st.floats(0, 300, allow_subnormal=False)] * 2)
 line = st.tuples(*[st.integers(0, 300).map(float)] * 4).filter(lambda ends: ends[:2] != ends[2:])
 
 
-@given(st.lists(line, max_size=6), st.lists(st.tuples(place, place), min_size=30, max_size=30))
+@given(st.lists(line, max_size=6), st.lists(anywhere, min_size=30, max_size=30))
 @settings(max_examples=40)
 def test_free_places_are_those_whose_square_meets_no_wall(lines: list[Line], spots: list[Spot]) -> None:
     walls = [*box(-100, -100, 300, 300), *lines]
