@@ -1,6 +1,6 @@
 """Gather the evaluation episodes of finished runs, at the last checkpoint of each, into one CSV file.
 
-python benchmarks/collect.py RUNS... --out benchmarks/results/minigrid-episodes.csv
+python benchmarks/collect.py RUNS... [--every-evaluation] --out benchmarks/results/minigrid-episodes.csv
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ def final_rows(path: Path) -> list[EpisodeRow]:
     return rows
 
 
-def collect(folders: Sequence[Path]) -> list[EpisodeRow]:
-    """Rows of all runs in these folders, in the order of experiment, seed, level and pair."""
+def collect(folders: Sequence[Path], every_evaluation: bool = False) -> list[EpisodeRow]:
+    """Rows of all runs in these folders, in the order of experiment, seed, steps, level and pair."""
     runs = sorted({file.parent for folder in folders for file in folder.glob("**/config.json")})
     if not runs:
         raise UsageError(f"No run in {', '.join(map(str, folders))}; give a folder of runs such as runs/minigrid.")
-    rows = [row for run in runs for row in final_rows(run)]
-    seen = {(row.experiment, row.seed, row.level, row.pair) for row in rows}
-    if len(seen) < len(rows):
+    rows = [
+        row for run in runs for row in (read_episodes(RunFolder(run).episodes) if every_evaluation else final_rows(run))
+    ]
+    keys = {(row.experiment, row.seed, row.env_steps, row.level, row.pair): row for row in rows}
+    if len(keys) < len(rows):
         raise UsageError("The same seed of an experiment is there twice; name each run once.")
-    return sorted(rows, key=lambda row: (row.experiment, row.seed, row.level, row.pair))
+    return [keys[key] for key in sorted(keys)]
 
 
 def write(rows: Sequence[EpisodeRow], out: Path) -> None:
@@ -57,9 +59,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path, help="run folders or folders of runs")
     parser.add_argument("--out", required=True, type=Path, help="the CSV file to write")
+    parser.add_argument("--every-evaluation", action="store_true", help="not only the one after the last step")
     options = parser.parse_args()
     try:
-        rows = collect(options.runs)
+        rows = collect(options.runs, options.every_evaluation)
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code

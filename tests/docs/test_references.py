@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from sfl.cli import COMMANDS, encoder, maze
+from sfl.cli import COMMANDS, maze
 from sfl.cli.commands import train
+from sfl.cli.encoder_options import EvalOptions, TrainOptions
 from sfl.cli.parsing import parse
 
 from .pages import ROOT, SOURCE, commands, defined_names, read, references
@@ -40,7 +41,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [target for target in local if not (ROOT / page).parent.joinpath(target).exists()] == []
 
 
-GROUPS = {"maze": maze.COMMANDS, "encoder": encoder.COMMANDS}
+GROUPS = {"maze": maze.COMMANDS, "encoder": {"train": (TrainOptions,), "eval": (EvalOptions,)}}
 """Commands of two words."""
 
 PARSED = [
