@@ -107,10 +107,9 @@ def test_the_replay_gives_back_the_states_that_were_seen(encoder: str, views: Ar
     assert isinstance(source, FrameRepresentation)
     batch = source._replay.sample_n_step(np.random.default_rng(0), 40, 2, 0.8)
     assert batch is not None
-    made = source._successor_batch(batch)
-    states = made.features.index_select(0, made.first.states).unflatten(1, (3, -1))
+    states = source._store.at(torch.from_numpy(source._store.places(batch.steps[:, 0])))  # [B, stack, F]
     features = source.stacks.encode(views)
-    for state in states[made.multiplicity > 0]:
+    for state in states:
         places = [int((features - frame).norm(dim=1).argmin()) for frame in state]
         seen = [place for place, frame in zip(places, state, strict=True) if not torch.equal(frame, source.stacks.fill)]
         assert seen[-1] in range(PLACES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.learners.localizer import Localizer, median
+from sfl.learners.localizer import Localizer
 
 CPU = torch.device("cpu")
 
@@ -41,8 +41,9 @@ def test_similarity_is_the_cosine() -> None:
 
 @pytest.mark.parametrize(("count", "middle"), [(1, 4.0), (2, 2.5), (3, 4.0), (4, 3.0), (5, 4.0)])
 def test_the_median_of_an_even_number_is_the_mean_of_two(count: int, middle: float) -> None:
-    values = torch.tensor([[4.0], [1.0], [9.0], [2.0], [7.0]])[:count]
-    assert float(median(values)) == middle == np.median(values.numpy())
+    values = [4.0, 1.0, 9.0, 2.0, 7.0][:count]
+    localizer = make_localizer(window=count, landmarks=2, env_count=1)
+    assert [see(localizer, [value], [0]) for value in values][-1] == [middle] == [np.median(values)]
 
 
 def test_newest_until_w_were_seen_then_the_median_of_the_last_w() -> None:

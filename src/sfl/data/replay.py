@@ -82,13 +82,9 @@ class NStepBatch:
 
     def by_action(self, action_count: int) -> NStepBatch:
         """The same number of rows for every action, action 0 first; rows that fill up have multiplicity 0."""
-        order = np.argsort(self.actions, kind="stable")
-        counts = np.bincount(self.actions, minlength=action_count)
-        place = np.arange(counts.max())
-        rows = np.minimum((np.cumsum(counts) - counts)[:, None] + place, len(order) - 1)  # [A, R]
-        drawn = place < counts[:, None]
-        taken = self._take(order[rows.reshape(-1)])
-        return replace(taken, multiplicity=np.where(drawn.reshape(-1), taken.multiplicity, np.float32(0)))
+        rows, drawn = rows_by_action(self.actions, action_count)
+        taken = self._take(rows)
+        return replace(taken, multiplicity=np.where(drawn, taken.multiplicity, np.float32(0)))
 
     def _take(self, rows: Array) -> NStepBatch:
         return NStepBatch(
@@ -99,6 +95,14 @@ class NStepBatch:
             self.bootstrap_weights[rows],
             self.multiplicity[rows],
         )
+
+
+def rows_by_action(actions: Array, action_count: int) -> tuple[Array, Array]:
+    """Rows [A * R] of actions [B], those of action 0 first, R for each; and which are its own and do not just fill."""
+    order, counts = np.argsort(actions, kind="stable"), np.bincount(actions, minlength=action_count)
+    place = np.arange(counts.max())
+    rows = np.minimum((np.cumsum(counts) - counts)[:, None] + place, len(order) - 1)  # [A, R]
+    return order[rows.reshape(-1)], (place < counts[:, None]).reshape(-1)
 
 
 class SequenceReplay:
@@ -199,6 +203,19 @@ class SequenceReplay:
         self._first[place] = self._episode_first[env]
         self._last[place] = -1
         self._head[env] += 1
+
+    def append_rows(self, envs: Array, slots: Array, actions: Array, random: Array) -> Array:
+        """Store one step of each of several environments [B]; returns the slots that nothing refers to any more.
+
+        Unlike `append` it leaves it to the caller to release those.
+        """
+        heads = self._head[envs]
+        places = self._place(envs, heads)
+        old = self._slots[places]
+        self._slots[places], self._actions[places], self._random[places] = slots, actions, random
+        self._first[places], self._last[places] = self._episode_first[envs], -1
+        self._head[envs] = heads + 1
+        return np.asarray(old[old >= 0])
 
     def close_episode(self, env: int, slot: int) -> None:
         """Store an episode's last observation, which no action follows, given its slot."""

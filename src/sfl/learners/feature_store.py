@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sfl.data.types import Array
+from sfl.learners.device import to_device
 
 
 class FeatureStore:
@@ -15,33 +16,48 @@ class FeatureStore:
     def __init__(self, capacity: int, fill: Tensor) -> None:
         self._rows = torch.zeros(capacity + 1, len(fill), device=fill.device)
         self._rows[-1] = fill
-        self._free = list(range(capacity - 1, -1, -1))
+        self._free = np.arange(capacity - 1, -1, -1)  # the first `_free_count` of these are free, the last goes first
+        self._free_count = capacity
 
     def hold(self, observation: Array) -> int:
         """The slot of one feature vector."""
-        return self.hold_rows(torch.from_numpy(observation)[None])[0]
+        return int(self.hold_rows(torch.from_numpy(observation)[None])[0])
 
-    def hold_rows(self, features: Tensor) -> list[int]:
-        """The slots of features [B, F]; each is referred to once."""
-        slots = [self._free.pop() for _ in range(len(features))]
-        self._rows[slots] = features.to(self._rows)
+    def hold_rows(self, features: Tensor) -> Array:
+        """The slots [B] of features [B, F]; each is referred to once."""
+        left = self._free_count - len(features)
+        if left < 0:
+            raise IndexError(f"{len(features)} more features than there is room for: {self._free_count} slots are free")
+        slots = self._free[left : self._free_count][::-1].copy()
+        self._free_count = left
+        self._rows.index_copy_(0, to_device(slots, self._rows.device), features.to(self._rows))
         return slots
 
     def release(self, slot: int) -> None:
         """The slot may be used again."""
-        self._free.append(slot)
+        self.release_rows(np.array([slot]))
 
-    def rows(self, slots: Array) -> Tensor:
-        """Features [..., F] of slots [...]."""
-        places = torch.from_numpy(slots.reshape(-1) % len(self._rows)).to(self._rows.device)
-        features: Tensor = self._rows.index_select(0, places).unflatten(0, slots.shape)
+    def release_rows(self, slots: Array) -> None:
+        """The slots [B] may be used again."""
+        after = self._free_count + len(slots)
+        self._free[self._free_count : after] = slots
+        self._free_count = after
+
+    def places(self, slots: Array) -> Array:
+        """Slots [...] as `at` wants them: numbers from 0 on."""
+        return np.asarray(slots % len(self._rows))
+
+    def at(self, places: Tensor) -> Tensor:
+        """Features [..., F] at places [...] on the device."""
+        features: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
         return features
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
-        return {"feature_rows": self._rows.cpu().numpy().copy(), "feature_free": np.array(self._free, np.int64)}
+        return {"feature_rows": self._rows.cpu().numpy().copy(), "feature_free": self._free[: self._free_count].copy()}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
         """Take up arrays made by `state`; what is held is what is not free."""
         self._rows.copy_(torch.from_numpy(state["feature_rows"]))
-        self._free = state["feature_free"].tolist()
+        self._free_count = len(state["feature_free"])
+        self._free[: self._free_count] = state["feature_free"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from sfl.data.types import Array
+from sfl.learners.device import to_device
 
 UNSEEN = 1e9
 """Stands for a similarity not seen yet: above every cosine, and finite, because it takes part in differences."""
@@ -18,11 +21,8 @@ class Localizer:
     def __init__(self, dim: int, window: int, device: torch.device) -> None:
         self.window, self.device = window, device
         self._columns = torch.zeros(dim, 0, device=device)
-        self._seen: list[int] = []  # of each environment in its episode, counted up to W
-        self._places: list[int] = []  # of each environment's oldest similarity, counted from the clock
-        self._clock = 0
-        self._ordered: OrderedWindow | None = None
-        self._forget_all()
+        self._groups: dict[tuple[int, ...], SlidingGroup] = {}  # environments that come together
+        self._group_of: dict[int, SlidingGroup] = {}
 
     def fresh(self) -> Localizer:
         """The same landmarks for other environments."""
@@ -35,40 +35,45 @@ class Localizer:
         """Unit psi of the landmarks, [L, F]."""
         return self._columns.mT
 
+    def columns(self, landmarks: Array) -> Tensor:
+        """Unit psi of some landmarks, [F, N]."""
+        return self._columns.index_select(1, to_device(landmarks, self.device))
+
     def set_rows(self, psi: Tensor, same_landmarks: bool) -> None:
         """New unit psi [L, F] of all landmarks; when some are others than before, the medians start afresh."""
         # A column for each landmark: the product with few states is then up to twice as fast.
         self._columns = psi.to(self.device).mT.contiguous()
         if not same_landmarks:
-            self._forget_all()
+            for envs in list(self._groups):
+                self._keep(self._unseen(envs))
 
     def state(self) -> dict[str, Array]:
         """Plain arrays: psi of the landmarks and the history of every environment."""
-        places = [(self._clock + place) % self.window for place in self._places]
-        rings = np.array([self._seen, places], dtype=np.int64).reshape(2, -1)
-        history = torch.stack(self._planes).cpu().numpy()
-        return {"psi": self.rows.cpu().numpy().copy(), "history": history, "rings": rings}
+        everybody = self._gathered(sorted(self._group_of))
+        # How many were seen, and the place of the oldest in the history.
+        rings = np.array([everybody.seen, [0] * len(everybody.seen)], dtype=np.int64)
+        return {
+            "psi": self.rows.cpu().numpy().copy(),
+            "history": everybody.planes()[0].cpu().numpy(),
+            "rings": rings.reshape(2, -1),
+        }
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
         self.set_rows(torch.from_numpy(state["psi"].copy()), same_landmarks=False)
-        self._clock = 0
-        self._seen, self._places = state["rings"].tolist()
-        self._keep(torch.from_numpy(state["history"].copy()).to(self.device))
+        seen, oldest = state["rings"]
+        order = (np.arange(self.window)[:, None] + oldest) % self.window  # [W, environments]
+        history = torch.from_numpy(state["history"][order, np.arange(len(seen))]).to(self.device)
+        self._groups.clear()
+        self._group_of.clear()
+        if len(seen):
+            self._keep(SlidingGroup(range(len(seen)), history, history.sort(dim=0).values, seen.tolist()))
 
     def reset(self, env_index: int) -> None:
         """An episode of this environment starts: similarities of another place say nothing here."""
-        more = env_index + 1 - len(self._seen)
-        if more > 0:
-            self._seen += [0] * more
-            self._places += self._places[:1] * more or [0] * more
-            room = torch.full((self.window, more, self._columns.shape[1]), UNSEEN, device=self.device)
-            self._keep(torch.cat([torch.stack(self._planes), room], dim=1))
-        self._seen[env_index] = 0
-        self._all_ripe = False
-        for plane in self._planes:
-            plane[env_index] = UNSEEN
-        self._ordered = None
+        if env_index not in self._group_of:
+            self._keep(self._unseen(range(len(self._group_of), env_index + 1)))
+        self._group_of[env_index].reset(env_index)
 
     def similarity(self, psi: Tensor) -> Tensor:
         """SFS [B, L] of unit psi [B, F], or [L] of [F]."""
@@ -81,64 +86,103 @@ class Localizer:
         """
         if self.window == 1:
             return similarity
-        envs = env_indices.tolist()
-        if self._in_step and envs == self._everybody:
-            medians = self._slide_all(similarity)
-        else:
-            medians = self._slide_some(similarity, envs)
-        return medians if self._all_ripe else self._newest_of_young(medians, similarity, envs)
+        envs = tuple(env_indices.tolist())
+        return (self._groups.get(envs) or self._regroup(envs)).slide(similarity)
 
-    def _slide_all(self, similarity: Tensor) -> Tensor:
-        """All environments, in order and in step: only what leaves and what comes moves in the sorted history."""
-        if self._ordered is None:
-            self._ordered = OrderedWindow(torch.stack(self._planes))
-        place = (self._clock + self._places[0]) % self.window
-        self._clock += 1
-        self._ordered.remove(self._planes[place])
-        self._planes[place] = similarity
-        return self._ordered.insert(similarity)
+    def _regroup(self, envs: tuple[int, ...]) -> SlidingGroup:
+        """Those who come together are a group from here on, and so are those whom they leave behind."""
+        group, torn = self._gathered(envs), {self._group_of[env].envs for env in envs}
+        for old in torn:
+            rest = tuple(env for env in old if env not in envs)
+            kept = self._gathered(rest) if rest else None
+            del self._groups[old]
+            if kept is not None:
+                self._keep(kept)
+        self._keep(group)
+        return group
 
-    def _slide_some(self, similarity: Tensor, envs: list[int]) -> Tensor:
-        """Some environments, in any order."""
-        places = [(self._clock + self._places[env]) % self.window for env in envs]
-        history = torch.stack(self._planes)
-        history[places, envs] = similarity
-        for env in envs:
-            self._places[env] += 1
-        self._keep(history)
-        return median(history[:, envs])
+    def _keep(self, group: SlidingGroup) -> None:
+        self._groups[group.envs] = group
+        self._group_of |= dict.fromkeys(group.envs, group)
 
-    def _newest_of_young(self, medians: Tensor, newest: Tensor, envs: list[int]) -> Tensor:
-        """The newest instead of the median where fewer than W were seen."""
-        for env in envs:
-            self._seen[env] += 1
-        young = [row for row, env in enumerate(envs) if self._seen[env] < self.window]
-        medians[young] = newest[young]
-        self._all_ripe = min(self._seen) >= self.window
-        return medians
+    def _gathered(self, envs: Sequence[int]) -> SlidingGroup:
+        """A group of these environments with what they have seen in theirs."""
+        if not envs:
+            return self._unseen(envs)
+        groups = list({id(group): group for group in (self._group_of[env] for env in envs)}.values())
+        places = {env: place for place, env in enumerate(env for group in groups for env in group.envs)}
+        rows = [places[env] for env in envs]
+        seen = [count for group in groups for count in group.seen]
+        history, ordered = (
+            torch.cat(planes, dim=1)[:, rows] for planes in zip(*(group.planes() for group in groups), strict=True)
+        )
+        return SlidingGroup(envs, history, ordered, [seen[row] for row in rows])
 
-    def _forget_all(self) -> None:
-        self._seen = [0] * len(self._seen)
+    def _unseen(self, envs: Sequence[int]) -> SlidingGroup:
+        """A group that has seen nothing yet."""
+        nothing = torch.full((self.window, len(envs), self._columns.shape[1]), UNSEEN, device=self.device)
+        return SlidingGroup(envs, nothing, nothing.clone(), [0] * len(envs))
+
+
+class SlidingGroup:
+    """Environments that come together: their last W similarities, and the same sorted."""
+
+    def __init__(self, envs: Sequence[int], history: Tensor, ordered: Tensor, seen: list[int]) -> None:
+        """`history` [W, environments, L], oldest first; `ordered` the same sorted, which becomes the group's own."""
+        self.envs, self.seen = tuple(envs), seen  # seen: of each environment in its episode, counted up to W
+        self._ring = list(history.unbind(0))  # an index into a tensor costs as much as the arithmetic on it
+        self._oldest = 0
+        self._ordered = OrderedWindow(ordered)
+        self._all_ripe = min(seen, default=0) >= len(history)
+        self._begun: set[int] = set()  # rows of environments whose history is to be forgotten
+
+    def reset(self, env: int) -> None:
+        """What this environment has seen does not count any more; done for all such at once when it matters."""
+        row = self.envs.index(env)
+        self.seen[row] = 0
+        self._begun.add(row)
         self._all_ripe = False
-        landmarks = self._columns.shape[1]
-        self._keep(torch.full((self.window, len(self._seen), landmarks), UNSEEN, device=self.device))
 
-    def _keep(self, history: Tensor) -> None:
-        """Take up similarities [W, environments, L]."""
-        self._planes = list(history.unbind(0))  # a ring; an index into a tensor costs as much as the arithmetic on it
-        self._everybody = list(range(history.shape[1]))
-        self._in_step, self._ordered = len(set(self._places)) <= 1, None
+    def planes(self) -> tuple[Tensor, Tensor]:
+        """Copies of the history [W, environments, L], oldest first, and of the same sorted."""
+        self._forget()
+        return torch.stack(self._ring[self._oldest :] + self._ring[: self._oldest]), self._ordered.planes.clone()
+
+    def slide(self, similarity: Tensor) -> Tensor:
+        """The newest similarities [B, L] come and the oldest go; the medians, or the newest where W were not seen."""
+        self._forget()
+        self._ordered.remove(self._ring[self._oldest])
+        self._ring[self._oldest] = similarity
+        self._oldest = (self._oldest + 1) % len(self._ring)
+        medians = self._ordered.insert(similarity)
+        return medians if self._all_ripe else self._newest_of_young(medians, similarity)
+
+    def _newest_of_young(self, medians: Tensor, newest: Tensor) -> Tensor:
+        window = len(self._ring)
+        self.seen = [min(count + 1, window) for count in self.seen]
+        self._all_ripe = min(self.seen) >= window
+        young = to_device(np.array(self.seen) < window, newest.device)
+        return torch.where(young.unsqueeze(1), newest, medians)
+
+    def _forget(self) -> None:
+        if not self._begun:
+            return
+        rows = to_device(np.array(sorted(self._begun)), self._ring[0].device)
+        for plane in (*self._ring, *self._ordered.planes.unbind(0)):
+            plane.index_fill_(0, rows, UNSEEN)
+        self._begun.clear()
 
 
 class OrderedWindow:
     """The last W values of many series, sorted; one goes and one comes in a few operations, without sorting."""
 
-    def __init__(self, history: Tensor) -> None:
-        window = len(history)
-        self._planes = history.sort(dim=0).values  # [W, ...]
-        self._lower, self._upper = self._planes[:-1], self._planes[1:]
-        self._low, self._high = self._planes[(window - 1) // 2], self._planes[window // 2]
-        rest = torch.full((window + 1, *history.shape[1:]), UNSEEN, device=history.device)
+    def __init__(self, planes: Tensor) -> None:
+        """`planes` [W, ...], sorted; they are changed in place."""
+        window = len(planes)
+        self.planes = planes
+        self._lower, self._upper = planes[:-1], planes[1:]
+        self._low, self._high = planes[(window - 1) // 2], planes[window // 2]
+        rest = torch.full((window + 1, *planes.shape[1:]), UNSEEN, device=planes.device)
         rest[0] = -UNSEEN
         self._rest, self._below, self._above = rest[1:-1], rest[:-1], rest[1:]
 
@@ -152,12 +196,5 @@ class OrderedWindow:
     def insert(self, value: Tensor) -> Tensor:
         """Put in a value; returns the mean of the two in the middle, or of an odd number the one."""
         # Each place takes the value if it lies between the two neighbours there, and else the nearer one.
-        torch.clamp(value, self._below, self._above, out=self._planes)
+        torch.clamp(value, self._below, self._above, out=self.planes)
         return torch.lerp(self._low, self._high, 0.5)
-
-
-def median(values: Tensor) -> Tensor:
-    """Median over the first axis of [W, ...]; of an even number, the mean of the two in the middle."""
-    ordered = values.sort(dim=0).values
-    low, high = (len(values) - 1) // 2, len(values) // 2
-    return torch.lerp(ordered[low], ordered[high], 0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -114,29 +115,43 @@ class SuccessorLearner:
         """One gradient step on raw features."""
         features = batch.features
         if self.config.whiten:
+            assert batch.first.states is not None
+            assert batch.first.counts is not None
             self.whitening.track(features.index_select(0, batch.first.states), batch.first.counts)
             features = self.whitening(features)
         phi = features.index_select(0, batch.steps.flatten()).unflatten(0, batch.steps.shape)
-        ahead = self.target(features, batch.bootstrap)
-        target = self._scale * discounted(phi, batch.weights) + batch.bootstrap_weights.unsqueeze(1) * ahead
-        psi, pull = self.network.of_actions(features, batch.first)
-        loss, gradient = sf_td_loss(psi.flatten(0, 1), target, batch.multiplicity, self.config.huber_delta)
-        self.optimiser.step(pull, gradient.view_as(psi))
-        self.gradient_steps += 1
-        self._move_target()
+        target = self.wanted(phi, batch.weights, self.target(features, batch.bootstrap), batch.bootstrap_weights)
+        loss = self.descend(features, batch.first, target, batch.multiplicity)
+        self.count_step()
         return {"train/sf_loss": float(loss)}
+
+    def wanted(self, phi: Tensor, weights: Tensor, ahead: Tensor, ahead_weights: Tensor) -> Tensor:
+        """The n-step target [B, F]: phi [B, n, F] of the steps, and psi [B, F] of what lies ahead."""
+        return self._scale * discounted(phi, weights) + ahead_weights.unsqueeze(1) * ahead
+
+    def descend(self, features: Tensor, first: Draws, target: Tensor, multiplicity: Tensor) -> Tensor:
+        """The gradient step itself, of psi of the drawn states and actions towards their targets [B, F]; the loss.
+
+        Only work for the device, of one shape wherever the batches are: nothing in it waits for a number.
+        """
+        psi, pull = self.network.of_actions(features, first)
+        loss, gradient = sf_td_loss(psi.flatten(0, 1), target, multiplicity, self.config.huber_delta)
+        self.optimiser.step(pull, gradient.view_as(psi))
+        if self.config.target_rate:
+            self.target.follow(self.network, self.config.target_rate)
+        return loss
+
+    def count_step(self) -> None:
+        """To be called after each `descend`: copies the network to the target when that is due."""
+        self.gradient_steps += 1
+        if not self.config.target_rate and self.gradient_steps % self.config.target_every == 0:
+            self.target.follow(self.network)
 
     @torch.no_grad()
     def psi(self, phi: Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
         output: Tensor = self.network(self.whitening(phi))
         return output
-
-    def _move_target(self) -> None:
-        if self.config.target_rate:
-            self.target.follow(self.network, self.config.target_rate)
-        elif self.gradient_steps % self.config.target_every == 0:
-            self.target.follow(self.network)
 
 
 class Whitening(nn.Module):
@@ -159,22 +174,35 @@ class Whitening(nn.Module):
         self.register_buffer("moment", torch.zeros(dim, dim, dtype=torch.float64))
         self.register_buffer("matrix", torch.eye(dim))
         self.register_buffer("tracked", torch.zeros((), dtype=torch.int64))
+        self._count: int | None = 0  # as `tracked`, which may lie on a GPU, and asking it would wait; None: ask once
+
+    @property
+    def count(self) -> int:
+        """Batches tracked so far."""
+        if self._count is None:
+            self._count = int(self.tracked)
+        return self._count
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._count = None
 
     def forward(self, phi: Tensor) -> Tensor:
         """White features of features [..., F], all of one norm: rare states would otherwise outweigh the others."""
-        if self.tracked == 0:
+        if self.count == 0:
             return phi
         return functional.normalize(phi @ self.matrix, dim=-1) * math.sqrt(phi.shape[-1])
 
     @torch.no_grad()
     def track(self, phi: Tensor, weights: Tensor) -> None:
         """Average over all batches at first, then over about the last thousand."""
-        count = int(self.tracked)
+        count = self.count
         rate = max(1e-3, 1.0 / (count + 1))
         rows = phi.double()
         self.moment += rate * ((rows * (weights / weights.sum()).unsqueeze(1)).mT @ rows - self.moment)
         if count % self.REFRESH_EVERY == 0:
             values, vectors = torch.linalg.eigh(self.moment)
-            roots = values.clamp_min(float(self.FLOOR * values[-1])).rsqrt()
-            self.matrix = ((vectors * roots) @ vectors.mT).float()
+            roots = values.clamp_min(self.FLOOR * values[-1]).rsqrt()
+            self.matrix.copy_((vectors * roots) @ vectors.mT)  # in place: captured work reads it where it is
         self.tracked += 1
+        self._count = count + 1

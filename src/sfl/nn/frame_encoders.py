@@ -6,6 +6,7 @@ followed by batch normalization; `FrameEncoder.folded` turns both into plain con
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -157,8 +158,26 @@ class FrameEncoder(nn.Module):
         elif shape != self.size:
             raise UsageError(f"The encoder {self.name!r} takes frames of {self.size} or {FRAME_SIZE}, got {shape}.")
         # Bytes in the order of a game's frames are channels-last already, and so is what is made of them.
-        features: Tensor = self.body(frames.permute(0, 3, 1, 2).to(self.mean.dtype) / 255.0)
+        features: Tensor = self.body(frames.permute(0, 3, 1, 2).to(self.dtype) / 255.0)
         return features.float()
+
+    def digest(self) -> str:
+        """SHA-256 of its kind and all its numbers."""
+        summed = hashlib.sha256(self.name.encode())
+        for name, value in sorted(self.state_dict().items()):
+            summed.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
+        return summed.hexdigest()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in; `mean` and `std` are always in full precision."""
+        kind: torch.dtype = next(self.body.parameters()).dtype
+        return kind
+
+    def to_half(self) -> Self:
+        """Compute in bf16 from here on."""
+        self.body.to(torch.bfloat16)
+        return self
 
     @torch.no_grad()
     def standardise(self, features: Tensor) -> None:

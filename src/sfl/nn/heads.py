@@ -18,9 +18,9 @@ from sfl.nn.pullback import Pull, set_gradient, set_gradient_product
 class Draws:
     """Which states a batch is made of. Each is computed once, and counts as often as it was drawn: the same mean."""
 
-    states: Tensor  # [S] rows of the features
-    places: Tensor  # [B] for each row of the batch its place among the states
-    counts: Tensor  # [S] how often each was drawn
+    states: Tensor | None = None  # [S] rows of the features; None: all of them in turn
+    places: Tensor | None = None  # [B] for each row of the batch its place among the states; None: each in turn
+    counts: Tensor | None = None  # [S] how often each was drawn; None: once
 
 
 class SuccessorNetwork(nn.Module):
@@ -53,15 +53,17 @@ class SuccessorNetwork(nn.Module):
 
         Only the heads that are asked for are computed, a quarter of the work with four actions. Autograd must be off.
         """
+        assert draws.places is not None
+        places = draws.places
         hidden, pull_trunk = _train_trunk(self.trunk, features, draws, track=True)
-        inputs = hidden.index_select(0, draws.places).unflatten(0, (self.action_count, -1))  # [A, R, H]
+        inputs = hidden.index_select(0, places).unflatten(0, (self.action_count, -1))  # [A, R, H]
         psi = torch.baddbmm(self.head_bias, inputs, self.head_weight)
 
         def pull(gradient: Tensor) -> None:
             set_gradient_product(self.head_weight, inputs.mT, gradient)
             set_gradient(self.head_bias, gradient.sum(1, keepdim=True))
             by_inputs = (gradient @ self.head_weight.mT).flatten(0, 1)
-            pull_trunk(torch.zeros_like(hidden).index_add_(0, draws.places, by_inputs))
+            pull_trunk(torch.zeros_like(hidden).index_add_(0, places, by_inputs))
 
         return psi, pull
 
@@ -82,7 +84,7 @@ class MeanNetwork(nn.Module):
     def forward(self, features: Tensor, draws: Draws) -> Tensor:
         """psi(s) of every row, [B, F], with the statistics of this batch, as in training. Autograd must be off."""
         hidden, _ = _train_trunk(self.trunk, features, draws, track=False)
-        return torch.addmm(self.head_bias, hidden, self.head_weight).index_select(0, draws.places)
+        return _taken(torch.addmm(self.head_bias, hidden, self.head_weight), draws.places)
 
     @torch.no_grad()
     def follow(self, source: SuccessorNetwork, rate: float = 1.0) -> None:
@@ -96,7 +98,7 @@ class MeanNetwork(nn.Module):
 def _train_trunk(trunk: nn.Sequential, features: Tensor, draws: Draws, track: bool) -> tuple[Tensor, Pull]:
     """Hidden units [S, H] of the distinct states, and their pull; `track` moves running statistics."""
     pulls: list[Callable[[Tensor], Tensor]] = []
-    hidden = features.index_select(0, draws.states)
+    hidden = _taken(features, draws.states)
     pull: Callable[[Tensor], Tensor]
     for layer in trunk:
         if isinstance(layer, nn.Linear):
@@ -117,6 +119,10 @@ def _train_trunk(trunk: nn.Sequential, features: Tensor, draws: Draws, track: bo
     return hidden, pull_all
 
 
+def _taken(rows: Tensor, places: Tensor | None) -> Tensor:
+    return rows if places is None else rows.index_select(0, places)
+
+
 def _pull_relu(output: Tensor, gradient: Tensor) -> Tensor:
     return torch.ops.aten.threshold_backward(gradient, output, 0)  # type: ignore[no-any-return]
 
@@ -128,9 +134,11 @@ def _pull_linear(layer: nn.Linear, inputs: Tensor, is_first: bool, gradient: Ten
 
 
 def _train_batch_norm(
-    layer: nn.BatchNorm1d, inputs: Tensor, counts: Tensor, track: bool
+    layer: nn.BatchNorm1d, inputs: Tensor, counts: Tensor | None, track: bool
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Batch normalization over the batch as it was drawn: a state drawn twice weighs twice in mean and variance."""
+    if counts is None:
+        return _train_even_batch_norm(layer, inputs, track)
     drawn = counts.sum()
     shares = counts / drawn
     mean = shares @ inputs
@@ -149,6 +157,30 @@ def _train_batch_norm(
         return (gradient - through_statistics) * (layer.weight * inverse)
 
     return torch.addcmul(layer.bias, white, layer.weight), pull
+
+
+def _train_even_batch_norm(
+    layer: nn.BatchNorm1d, inputs: Tensor, track: bool
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """The same where each row counts once: torch's own, a tenth of the operations."""
+    running = (layer.running_mean, layer.running_var) if track else (None, None)
+    momentum = layer.momentum or 0.1
+    output, mean, inverse = torch.native_batch_norm(
+        inputs, layer.weight, layer.bias, *running, True, momentum, layer.eps
+    )
+    if track:
+        assert layer.num_batches_tracked is not None
+        layer.num_batches_tracked += 1
+
+    def pull(gradient: Tensor) -> Tensor:
+        by_inputs, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
+            gradient, inputs, layer.weight, None, None, mean, inverse, True, layer.eps, [True, True, True]
+        )
+        set_gradient(layer.weight, by_weight)
+        set_gradient(layer.bias, by_bias)
+        return by_inputs  # type: ignore[no-any-return]
+
+    return output, pull
 
 
 def _track_statistics(layer: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:

@@ -66,19 +66,22 @@ class SFLAgent:
         """Localize, update the graph (Algorithm 2), then travel or explore (Algorithm 1)."""
         if not self._active:
             self.representation.perceive(observations, env_indices)
+            self.representation.catch_up()
             self._exploring[env_indices] = True
             self._acted += len(env_indices)
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
         states = self.representation.perceive(observations, env_indices)
-        sight = self.memory.see(self.representation, states, env_indices)
-        for row, env in enumerate(env_indices.tolist()):
-            self._update_graph(sight, row, env, states[row])
+        sight = self.memory.see(self.representation, states, env_indices, self.representation.catch_up)
+        self._propose(sight, env_indices, states)
+        for env, landmark in zip(env_indices.tolist(), sight.localized, strict=True):
+            self._update_graph(env, landmark)
         actions, exploring = self._walker.choose(sight, env_indices, self.env_steps, self.spec.action_count)
         self._exploring[env_indices] = exploring
         self._acted += len(env_indices)
-        for env in env_indices.tolist():
-            self._tracks[env].random |= bool(self._exploring[env])
-            self._tracks[env].steps += 1
+        for env, at_random in zip(env_indices.tolist(), exploring.tolist(), strict=True):
+            track = self._tracks[env]
+            track.random |= at_random
+            track.steps += 1
         return actions
 
     def observe(self, transitions: Transitions) -> None:
@@ -143,17 +146,22 @@ class SFLAgent:
         """Landmarks are collected from here on; before, the policy is uniformly random."""
         return self.env_steps >= self.config.landmarks.start_step
 
-    def _update_graph(self, sight: Sight, row: int, env: int, state: Array | torch.Tensor) -> None:
-        """Algorithm 2 for one state: propose it as a landmark, or count the transition that led here."""
-        track = self._tracks[env]
-        self._tally["decisions"] += 1
+    def _propose(self, sight: Sight, env_indices: Array, states: Array | torch.Tensor) -> None:
+        """Algorithm 2, line 4: states that are unlike every landmark are candidates to become one."""
         # The paper's appendix takes the median here as well; where W is 1 the two are the same.
-        if self.memory.accepts(sight.similarity[row]):
-            origin = self._acted + row
-            self.memory.propose(Candidate(as_array(state), origin, track.landmark, track.steps, track.random))
-        landmark = sight.localized[row]
+        novel = [row for row, similarity in enumerate(sight.similarity) if self.memory.accepts(similarity)]
+        if not novel or not self.memory.wants_candidates:
+            return
+        for row, state in zip(novel, as_array(states, novel), strict=True):
+            track = self._tracks[int(env_indices[row])]
+            self.memory.propose(Candidate(state, self._acted + row, track.landmark, track.steps, track.random))
+
+    def _update_graph(self, env: int, landmark: int | None) -> None:
+        """Algorithm 2 for one environment: count the visit, and the transition that led here."""
+        self._tally["decisions"] += 1
         if landmark is None:
             return
+        track = self._tracks[env]
         self._tally["localized"] += 1
         self.memory.set.visit(landmark)
         if track.landmark is not None and track.landmark != landmark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,13 @@ from sfl.graph.landmarks import (
     localize,
 )
 from sfl.learners.localizer import Localizer
+
+CANDIDATE_LIMIT = 4_096
+"""Candidates that are kept between two additions, the first ones met. Early on every state is one; a state over frames
+takes 4 kB, and of thousands a few dozen become landmarks."""
+
+BLOCK = 256
+"""Candidates that are compared with all landmarks at a time: most are never looked at."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +52,8 @@ class Sight:
 
     psi: Tensor  # [B, A, F] unit psi(s, a)
     similarity: list[float]  # [B] highest SFS to any landmark, median over the last W steps; -inf without landmarks
-    localized: list[int | None]  # [B]
-    nearest: list[int | None]  # [B] most similar landmark, whatever the threshold
+    localized: Sequence[int | None]  # [B]
+    nearest: Sequence[int | None]  # [B] most similar landmark, whatever the threshold
 
 
 class LandmarkMemory:
@@ -67,29 +75,49 @@ class LandmarkMemory:
         other.observations, other._index = list(self.observations), dict(self._index)
         return other
 
-    def see(self, source: PsiSource, states: Array | Tensor, env_indices: Array) -> Sight:
-        """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7)."""
+    def see(
+        self,
+        source: PsiSource,
+        states: Array | Tensor,
+        env_indices: Array,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Sight:
+        """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7).
+
+        `meanwhile` is called when all of this was asked of the device and before its answer is waited for.
+        """
         psi = source.psi(states)
         smoothed = self.localizer.smooth(self.localizer.similarity(unit(psi.mean(1))), env_indices)
+        units, count = unit(psi), len(smoothed)
+        best, places = smoothed.max(1) if self.observations else (smoothed, smoothed)
+        answer = torch.cat([best, places.to(best.dtype)])  # one copy from the device instead of two
+        if meanwhile is not None:
+            meanwhile()
         if not self.observations:
-            return Sight(unit(psi), [-math.inf] * len(smoothed), [None] * len(smoothed), [None] * len(smoothed))
-        best, places = smoothed.max(1)
-        similarity, nearest = best.tolist(), places.tolist()
+            return Sight(units, [-math.inf] * count, [None] * count, [None] * count)
+        numbers = answer.tolist()
+        similarity, nearest = numbers[:count], list(map(int, numbers[count:]))
         if self.config.localize_threshold >= EXACT:
             localized = [self._index.get(state.tobytes()) for state in np.asarray(states)]
         else:
             threshold = self.config.localize_threshold
             localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, similarity, strict=True)]
-        return Sight(unit(psi), similarity, localized, nearest)
+        return Sight(units, similarity, localized, nearest)
 
     def accepts(self, similarity: float) -> bool:
         """A state with this highest SFS to any landmark is worth keeping as a candidate."""
         open_set = not self.set.is_full or self.config.replace != "never"
         return open_set and is_novel(similarity, self.config.add_threshold)
 
+    @property
+    def wants_candidates(self) -> bool:
+        """There is room in the buffer of candidates."""
+        return len(self.candidates) < CANDIDATE_LIMIT
+
     def propose(self, candidate: Candidate) -> None:
-        """Keep a candidate; the same observation is kept once, where it was met first."""
-        self.candidates.setdefault(candidate.observation.tobytes(), candidate)
+        """Keep a candidate if there is room; the same observation is kept once, where it was met first."""
+        if self.wants_candidates:
+            self.candidates.setdefault(candidate.observation.tobytes(), candidate)
 
     def refresh(self, source: PsiSource) -> None:
         """psi of the landmarks from the present networks (every N_update steps)."""
@@ -104,14 +132,22 @@ class LandmarkMemory:
             return []
         self.refresh(source)
         psi = unit(source.psi(np.stack([candidate.observation for candidate in candidates])).mean(1))
-        ranking = candidate_ranking(self.localizer.similarity(psi).cpu().numpy(), self.config.candidate_order)
+        ranking = self._ranking(psi)
+        admission = Admission(self.localizer.rows, self.config.candidates_per_add)
         admitted: list[tuple[int, Candidate]] = []
-        for place in ranking.tolist():
+        for first in range(0, len(ranking), BLOCK):
+            block = ranking[first : first + BLOCK]
+            admission.test(psi.index_select(0, torch.from_numpy(block).to(psi.device)))
+            for place, candidate in enumerate(candidates[row] for row in block.tolist()):
+                if len(admitted) == self.config.candidates_per_add:
+                    break
+                index = self._admit_one(admission, place, candidate, step)
+                if index is not None:
+                    admitted.append((index, candidate))
             if len(admitted) == self.config.candidates_per_add:
                 break
-            index = self._admit_one(psi[place], candidates[place], step)
-            if index is not None:
-                admitted.append((index, candidates[place]))
+        if admitted:
+            self.localizer.set_rows(admission.rows[: self.set.count], same_landmarks=False)
         return admitted
 
     def state(self) -> dict[str, Array]:
@@ -144,30 +180,56 @@ class LandmarkMemory:
         ):
             self.propose(Candidate(observation, origin, None if previous < 0 else previous, steps, bool(random)))
 
-    def _admit_one(self, psi: Tensor, candidate: Candidate, step: int) -> int | None:
-        similarity = self.localizer.similarity(psi).cpu().numpy()
-        if not self.accepts(similarity.max(initial=-np.inf)) or candidate.observation.tobytes() in self._index:
+    def _ranking(self, psi: Tensor) -> Array:
+        """The order in which candidates of unit psi [C, F] are tried."""
+        if self.config.candidate_order == "arrival":  # no need to compare them with all landmarks
+            return np.arange(len(psi))
+        return candidate_ranking(self.localizer.similarity(psi).cpu().numpy(), self.config.candidate_order)
+
+    def _admit_one(self, admission: Admission, place: int, candidate: Candidate, step: int) -> int | None:
+        similarity = admission.similarity[place, : self.set.count]
+        key = candidate.observation.tobytes()
+        if not self.accepts(similarity.max(initial=-np.inf)) or key in self._index:
             return None
-        rows = self.localizer.rows
         if not self.set.is_full:
             index = self.set.add(candidate.origin, step)
             self.observations.append(candidate.observation)
-            rows = torch.cat([rows, psi.unsqueeze(0)])
         else:
-            among = self.localizer.similarity(rows).cpu().numpy()
+            among = admission.among(self.set.count) if self.config.replace == "closest" else similarity
             index = landmark_to_replace(self.config.replace, self.set.visits, among, similarity)
             if self.set.added_at[index] == step:  # it has had no time to be visited
                 return None
             del self._index[self.observations[index].tobytes()]
             self.set.replace(index, candidate.origin, step)
             self.observations[index] = candidate.observation
-            rows = rows.clone()
-            rows[index] = psi
-        self._index[candidate.observation.tobytes()] = index
-        self.localizer.set_rows(rows, same_landmarks=False)
+        self._index[key] = index
+        admission.take(place, index)
         return index
 
 
-def as_array(state: Array | Tensor) -> Array:
-    """A state [...] as numbers of its own, which outlive the step."""
-    return state.cpu().numpy().copy() if isinstance(state, Tensor) else state.copy()
+class Admission:
+    """Candidates against landmarks, and against those that have become landmarks just now; a block at a time."""
+
+    def __init__(self, rows: Tensor, most: int) -> None:
+        """`rows` [L, F]: unit psi of the landmarks; there will be at most so many more."""
+        self.rows = torch.cat([rows, rows.new_zeros(most, rows.shape[1])])
+        self._psi = rows[:0]
+        self.similarity: Array = np.zeros((0, len(self.rows)))  # [C, landmarks] SFS of a block's candidates
+
+    def test(self, psi: Tensor) -> None:
+        """The next candidates, by their unit psi [C, F]."""
+        self._psi, self.similarity = psi, (psi @ self.rows.mT).cpu().numpy()
+
+    def take(self, place: int, index: int) -> None:
+        """A candidate of the block is the landmark of this index from here on."""
+        self.rows[index] = self._psi[place]
+        self.similarity[:, index] = (self._psi @ self._psi[place]).cpu().numpy()
+
+    def among(self, count: int) -> Array:
+        """SFS [L, L] of the first `count` landmarks."""
+        return np.asarray((self.rows[:count] @ self.rows[:count].mT).cpu().numpy())
+
+
+def as_array(states: Array | Tensor, rows: list[int]) -> Array:
+    """Some of the states [B, ...] as numbers of their own, which outlive the step."""
+    return np.asarray((states.cpu().numpy() if isinstance(states, Tensor) else states)[rows])

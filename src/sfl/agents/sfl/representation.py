@@ -47,6 +47,9 @@ class PsiSource(Protocol):
 class ObservedStates:
     """Where an observation shows the whole state."""
 
+    def catch_up(self) -> None:
+        """Nothing is put off."""
+
     def begin_episode(self, env_index: int) -> None:
         """Nothing is carried over."""
 
@@ -61,6 +64,9 @@ class ObservedStates:
 
 class Representation(PsiSource, Protocol):
     """What SFL asks of phi and psi in training."""
+
+    def catch_up(self) -> None:
+        """Make the gradient steps that `update` has put off until there is time for them."""
 
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step of experience; `random` [B] says which actions the random policy drew."""

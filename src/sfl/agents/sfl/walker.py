@@ -14,6 +14,7 @@ from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.graph.navigator import Navigator, Sighting
 from sfl.graph.planning import Planner
+from sfl.learners.device import to_device
 
 
 class Walker:
@@ -31,7 +32,7 @@ class Walker:
         self._config, self._rng, self._epsilon = config, rng, epsilon
         self._goals: dict[int, Tensor] = {}
         self._navigators: dict[int, Navigator] = {}
-        self._explanations: dict[int, Explanation] = {}
+        self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
 
     def begin_episode(self, env_index: int, source: PsiSource, goal: Observation | None) -> None:
         """A new episode, to a goal or to explore; the goal is joined to its most similar landmarks."""
@@ -50,30 +51,42 @@ class Walker:
         """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
         actions = self._rng.integers(action_count, size=len(env_indices))
         exploring = np.ones(len(env_indices), dtype=bool)
-        greedy: dict[int, Tensor] = {}
+        greedy: dict[int, int] = {}  # the targets of rows that go to one
         for row, env in enumerate(env_indices.tolist()):
             navigator = self._navigators[env]
             sighting = Sighting(sight.localized[row], sight.nearest[row], step)
             target = navigator.step(sighting, self.planner, self.memory.set, self._rng)
-            self._explanations[env] = _explain(sighting, navigator, target)
+            self._thoughts[env] = (sighting.localized, target)
             exploring[row] = target is None
             if target is not None and self._rng.random() >= self._epsilon:
-                greedy[row] = self._target_psi(env, target)
+                greedy[row] = target
         if greedy:
-            towards = torch.stack(list(greedy.values())).unsqueeze(2)  # [G, F, 1]
-            actions[list(greedy)] = (sight.psi[list(greedy)] @ towards).squeeze(2).argmax(1).cpu().numpy()
+            rows, targets = np.array(list(greedy)), np.array(list(greedy.values()))
+            actions[rows] = self._towards(sight.psi, rows, targets, env_indices[rows])
         return actions, exploring
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
-        return self._explanations.get(env_index, Explanation())
+        if env_index not in self._thoughts:
+            return Explanation()
+        navigator, (localized, target) = self._navigators[env_index], self._thoughts[env_index]
+        route = navigator.trip.route if navigator.trip is not None else ()
+        return Explanation(localized, target, route, navigator.route_found)
 
     def navigators(self) -> Iterable[Navigator]:
         """All of them, to read off what became of their trips."""
         return self._navigators.values()
 
-    def _target_psi(self, env: int, target: int) -> Tensor:
-        return self._goals[env] if target == GOAL else self.memory.localizer.rows[target]
+    def _towards(self, psi: Tensor, rows: Array, targets: Array, envs: Array) -> Array:
+        """The action [G] of each of some rows of psi [B, A, F] that is most similar to the row's target."""
+        psi = psi.index_select(0, to_device(rows, psi.device))
+        goals, others = np.flatnonzero(targets == GOAL), np.flatnonzero(targets != GOAL)
+        parts = [self._goals[env].unsqueeze(0) for env in envs[goals].tolist()]
+        if len(others):
+            parts.append(self.memory.localizer.columns(targets[others]).mT)
+        order = np.argsort(np.concatenate([goals, others]))
+        wanted = torch.cat(parts).index_select(0, to_device(order, psi.device))  # [G, F]
+        return np.asarray((psi @ wanted.unsqueeze(2)).squeeze(2).argmax(1).cpu().numpy())
 
     def state(self) -> list[list[int]]:
         """Trips under way, for a checkpoint."""
@@ -84,11 +97,6 @@ class Walker:
         for env, *numbers in rows:
             self._navigators[env] = Navigator(self._config.navigator)
             self._navigators[env].load_state(numbers)
-
-
-def _explain(sighting: Sighting, navigator: Navigator, target: int | None) -> Explanation:
-    route = navigator.trip.route if navigator.trip is not None else ()
-    return Explanation(sighting.localized, target, route, navigator.route_found)
 
 
 class FrozenPolicy:

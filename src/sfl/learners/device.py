@@ -1,0 +1,128 @@
+"""Keeping a GPU busy: copies that do not wait, work captured once and replayed, products on tensor cores.
+
+On the CPU everything here is the plain call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfl.data.types import Array
+
+
+def to_device(array: Array, device: torch.device) -> Tensor:
+    """An array as a tensor on the device; the copy to a GPU does not wait for what was asked of it before.
+
+    On the CPU the tensor may share the array's memory.
+    """
+    plain = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cpu":
+        return plain
+    return plain.pin_memory().to(device, non_blocking=True)  # torch keeps the page-locked copy until it is done with
+
+
+class IndexCache:
+    """Lists of numbers on the device; environments come in the same few groups again and again."""
+
+    LIMIT = 256
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._known: dict[bytes, Tensor] = {}
+
+    def __call__(self, numbers: Array) -> Tensor:
+        """The same numbers as a tensor, which is not to be changed."""
+        if self._device.type == "cpu":
+            return torch.from_numpy(numbers)
+        key = numbers.tobytes()
+        if key not in self._known:
+            if len(self._known) == self.LIMIT:
+                self._known.clear()
+            self._known[key] = to_device(numbers, self._device)
+        return self._known[key]
+
+
+@contextmanager
+def tensor_cores(device: torch.device) -> Iterator[None]:
+    """On a GPU, products of matrices in TF32: factors are rounded to 10 bits, sums are not.
+
+    bf16 would need the weights in both precisions: for batches this small, writing and reading them once more costs
+    what the shorter products gain.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class SideStream:
+    """A second queue of work on a GPU; on the CPU there is none, and everything is done at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """What is asked for in here begins when all that was asked for before is done."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def join(self) -> None:
+        """What is asked for from here on begins when this queue is done; this process does not wait."""
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+
+class Captured:
+    """Work over tensors that stay where they are, without arguments or result; on a GPU it becomes a CUDA graph.
+
+    The first calls are made plainly, so that libraries have settled on their algorithms; all calls do the work once.
+    """
+
+    WARM_UP = 3
+
+    def __init__(self, work: Callable[[], None], device: torch.device) -> None:
+        self._work, self._on_gpu = work, device.type == "cuda"
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._calls = 0
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether calls replay a graph."""
+        return self._graph is not None
+
+    def __call__(self) -> None:
+        """Do the work, or on a GPU ask for it to be done."""
+        if self._graph is None and self._on_gpu and self._calls >= self.WARM_UP:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._work()
+        self._calls += 1
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._on_gpu:
+            self._on_side_stream()
+        else:
+            self._work()
+
+    def _on_side_stream(self) -> None:
+        """As capturing will: workspaces of libraries belong to a stream."""
+        side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            self._work()
+        main.wait_stream(side)
