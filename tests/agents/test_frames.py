@@ -141,3 +141,51 @@ def test_another_encoder_is_refused(encoder: str, views: Array, tmp_path: Path) 
     foreign = make_encoder(tmp_path / "other.safetensors", seed=5)
     with pytest.raises(CheckpointError, match=r"another encoder than .*other.*--agent\.frames\.encoder"):
         SFLAgent(config_of(foreign), SPEC, 0, "cpu").load_state_dict(agent.state_dict())
+
+
+def test_gradient_steps_are_those_of_the_configuration(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    Ring(views, agent).go(100)
+    # 200 decisions, of which those up to the 40th do not count, and a quarter of a step for each of the others.
+    assert agent.representation.successor.gradient_steps == 40  # type: ignore[attr-defined]
+
+
+def test_weights_that_differ_in_one_number_are_another_encoder() -> None:
+    first, second = FrameEncoder("compact"), FrameEncoder("compact")
+    second.load_state_dict(first.state_dict())
+    assert first.digest() == second.digest()
+    with torch.no_grad():
+        second.std[7] += 1e-3
+    assert first.digest() != second.digest()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_it_learns_saves_and_goes_on(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cuda")
+    Ring(views, agent).go(210)
+    saved = agent.state_dict()
+    source = agent.representation
+    assert isinstance(source, FrameRepresentation)
+    assert source.successor.gradient_steps == 95  # 420 decisions less 40, a quarter of a step each
+    assert source._steps._step.is_captured
+    assert agent.memory.set.count >= 3
+    other = SFLAgent(config_of(encoder), SPEC, 1, "cuda")
+    other.load_state_dict(saved)
+    for name, value in other.state_dict().networks.items():
+        np.testing.assert_array_equal(value, saved.networks[name])
+    Ring(views, other).go(30)
+    assert all(np.isfinite(value).all() for value in other.state_dict().networks.values())
+    policy = agent.policy(seed=1)
+    policy.begin_episode(0, views[3])
+    assert policy.act(views[[0]], np.array([0])).shape == (1,)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_and_the_cpu_see_the_same_psi(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cuda")
+    Ring(views, agent).go(100)
+    other = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    other.load_state_dict(agent.state_dict())
+    states = np.random.default_rng(0).normal(size=(5, 3 * 128)).astype(np.float32)
+    ours, theirs = (one.representation.psi(states).flatten(1).cpu() for one in (agent, other))
+    assert float(torch.cosine_similarity(ours, theirs).min()) > 0.999

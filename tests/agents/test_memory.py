@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sfl.agents.sfl import memory as memory_module
 from sfl.agents.sfl.memory import Candidate, LandmarkMemory
 from sfl.data.types import Array
 from sfl.graph.landmarks import LandmarkConfig
@@ -216,3 +217,49 @@ def test_a_candidate_survives_saving_whole(previous: int | None) -> None:
         5,
         False,
     )
+
+
+def test_whoever_waits_in_a_long_queue_is_tested_against_all_admitted_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    queue = rng.permutation(360).tolist()
+    expected: list[int] = []
+    for angle in queue:  # one by one, by hand
+        if all(np.cos(np.deg2rad(angle - other)) < COS_30 for other in expected):
+            expected.append(angle)
+    for block in (1, 7, 1_000):
+        monkeypatch.setattr(memory_module, "BLOCK", block)
+        memory = make_memory(limit=50, candidates_per_add=50, candidate_order="arrival")
+        assert [angle for _, angle in admit(memory, *queue)] == expected
+        np.testing.assert_allclose(
+            memory.localizer.rows.numpy(), Circle().psi(at(*expected)).numpy()[:, 0] / 3, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("block", [1, 256])
+def test_a_replaced_landmark_keeps_nobody_out(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "BLOCK", block)
+    memory = make_memory(limit=4, replace="closest", candidate_order="arrival")
+    admit(memory, 0, 35, 120, 160)
+    # 240 takes the place of 0, of the closest pair the nearer; 0 would have kept 350 out, which takes that of 120.
+    assert admit(memory, 240, 350, step=1) == [(0, 240), (2, 350)]
+    assert angles(memory) == [240, 35, 350, 160]
+
+
+def test_the_buffer_keeps_the_first_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "CANDIDATE_LIMIT", 3)
+    memory = make_memory()
+    propose(memory, 0, 50, 50, 100)
+    assert not memory.wants_candidates
+    propose(memory, 150)
+    assert [int(one.observation[0]) for one in memory.candidates.values()] == [0, 50, 100]
+    memory.admit(Circle(), 0)
+    assert memory.wants_candidates
+
+
+def test_something_else_can_be_done_before_the_answer_is_waited_for() -> None:
+    memory = make_memory()
+    calls: list[str] = []
+    memory.see(Circle(), at(0), np.array([0]), lambda: calls.append("without landmarks"))
+    admit(memory, 0, 90)
+    sight = memory.see(Circle(), at(80), np.array([0]), lambda: calls.append("with"))
+    assert (calls, sight.localized) == (["without landmarks", "with"], [1])

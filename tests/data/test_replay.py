@@ -304,3 +304,25 @@ def test_stacks_end_at_the_entry_and_are_filled_up_before_the_episode() -> None:
         assert keys == [(env, episode, time - back) for back in range(len(keys) - 1, -1, -1)]
         assert len(keys) == min(3, time + 1)
     assert filled > 0
+
+
+def test_several_environments_at_once_are_stored_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    together, single = (SequenceReplay(ObservationTable((1,), "int64"), 12, 3) for _ in range(2))
+    held: list[int] = []
+    for step in range(40):
+        envs = rng.permutation(3)[: rng.integers(1, 4)]
+        slots = np.array([single.table.hold(np.array([step * 3 + row])) for row in range(len(envs))])
+        held += [together.table.hold(np.array([step * 3 + row])) for row in range(len(envs))]
+        actions, random = rng.integers(4, size=len(envs)), rng.random(len(envs)) < 0.5
+        for gone in together.append_rows(envs, slots, actions, random).tolist():
+            together.table.release(gone)
+        for row, env in enumerate(envs.tolist()):
+            single.append(env, int(slots[row]), int(actions[row]), bool(random[row]))
+        if step % 7 == 6:
+            for replay in (together, single):
+                replay.close_episode(1, replay.table.hold(np.array([-step])))
+    ours, theirs = together.state(), single.state()
+    for name in ("slots", "actions", "random", "first", "last", "head", "episode_first"):
+        np.testing.assert_array_equal(ours[name], theirs[name])
+    assert len(together) == len(single) == 12

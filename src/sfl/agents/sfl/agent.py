@@ -178,6 +178,8 @@ class SFLAgent:
         if self._passed(before, edges.form_every):
             self._form_edges()
         for navigator in self._walker.navigators():
+            if not navigator.failures and not navigator.finished:
+                continue
             for source, target in navigator.failures:
                 self.statistics.record_failure(source, target, self.env_steps)
             self._tally["trips"] += len(navigator.finished)
