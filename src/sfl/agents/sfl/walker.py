@@ -88,7 +88,7 @@ class Walker:
 
 def _explain(sighting: Sighting, navigator: Navigator, target: int | None) -> Explanation:
     route = navigator.trip.route if navigator.trip is not None else ()
-    return Explanation(sighting.localized, target, route, navigator.route_found)
+    return Explanation(sighting.localized, target, route, navigator.route_found, navigator.reached)
 
 
 class FrozenPolicy:
