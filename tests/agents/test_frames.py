@@ -142,3 +142,15 @@ def test_another_encoder_is_refused(encoder: str, views: Array, tmp_path: Path) 
     foreign = make_encoder(tmp_path / "other.safetensors", seed=5)
     with pytest.raises(CheckpointError, match=r"another encoder than .*other.*--agent\.frames\.encoder"):
         SFLAgent(config_of(foreign), SPEC, 0, "cpu").load_state_dict(agent.state_dict())
+
+
+def test_similarity_of_frames_is_that_of_standing_still_before_them(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    Ring(views, agent).go(60)
+    policy, source = agent.policy(seed=1), agent.representation
+    similarity = policy.sfs(views[:3], views[2:])
+    assert similarity.shape == (3, PLACES - 2)
+    assert similarity[2, 0] == pytest.approx(1.0, abs=1e-5)
+    psi = [source.psi(source.goal_state(view)).mean(1)[0] for view in views]
+    expected = torch.nn.functional.cosine_similarity(psi[1], psi[5], dim=0)
+    assert similarity[1, 3] == pytest.approx(float(expected), abs=1e-5)

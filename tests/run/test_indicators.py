@@ -10,7 +10,7 @@ import pytest
 from sfl.data.types import GOAL, Array, Explanation
 from sfl.envs import DoomConfig, MiniGridConfig, Task
 from sfl.run.evaluate import evaluate
-from sfl.run.indicators import Indicators, crossing, edge_metrics
+from sfl.run.indicators import Indicators, Leg, Waypoints, crossing, edge_metrics
 from sfl.run.metrics import columns
 from sfl.run.worlds import open_world
 
@@ -92,7 +92,7 @@ def test_waypoints_end_by_belief_or_are_given_up(
     metrics = indicators(thoughts)
     count = believed + given_up
     assert metrics["eval/waypoint_count"] == count
-    assert metrics["eval/waypoint_given_up"] == given_up / count
+    assert metrics["eval/waypoint_given_up"] == pytest.approx(given_up / count)
     assert metrics["eval/waypoint_truly_reached"] == true / count
     assert metrics.get("eval/waypoint_belief_true") == (true / believed if believed else None)
     assert set(metrics) <= set(columns("eval"))
@@ -102,6 +102,23 @@ def test_a_waypoint_that_is_open_when_the_goal_is_reached_does_not_count() -> No
     thoughts = [going(1), going(2, reached=1), going(2)]
     assert indicators(thoughts, goal=3)["eval/waypoint_count"] == 1
     assert indicators(thoughts, goal=50)["eval/waypoint_count"] == 2
+
+
+def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
+    watch = Waypoints(LANDMARKS, radius=1)
+    route = (1, 2, 0)
+    thoughts = [
+        Explanation(target=1, route=route),  # the route begins with it
+        Explanation(target=1, route=route),
+        Explanation(target=2, route=route, reached=1),
+        Explanation(target=None, route=route),
+        Explanation(target=0, route=route, reached=2),
+        Explanation(target=0, route=route),
+    ]
+    tasks = [Task("any", 0, None, 50, len(thoughts))]  # type: ignore[arg-type]
+    policy = Thinker(thoughts)
+    evaluate(policy, [Corridor(99)], tasks, watch=lambda step, policy: watch.add(step, [policy.explain(0)]))
+    assert watch.legs == [Leg(None, 1, 2, True, True), Leg(1, 2, 2, True, True), Leg(2, 0, 2)]
 
 
 def test_edges_have_a_length_everywhere_and_cross_walls_in_mazes() -> None:

@@ -6,7 +6,7 @@ Success follows from them, so they say what to mend when it stays away. Only `ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,53 +79,72 @@ class Localization:
         }
 
 
+@dataclass(frozen=True)
+class Leg:
+    """A waypoint, from the decision that made it the target to its end."""
+
+    source: int | None
+    """The landmark before it on the route; None: the route begins with it."""
+    target: int
+    decisions: int = 0
+    believed: bool = False
+    """It ended because the agent believed to be there, or further along its route; else it was given up."""
+    true: bool = False
+    """And the agent was where it believed to be."""
+
+
 @dataclass
 class Waypoints:
     """What became of the landmarks that the agent walked to, one after the other.
 
-    A waypoint is open from the decision that makes it the target until the agent believes to be at it or at one further
-    along the route (`believed`; `true` when that landmark is near), or takes another target (`given_up`). One that is
-    open when the budget is used up was given up; one that is open when the goal is reached counts nowhere.
+    A waypoint that is open when the budget is used up was given up; one that is open when the goal is reached counts
+    nowhere.
     """
 
     landmark_poses: Array  # [L, 3]
     radius: int
-    believed: int = 0
-    true: int = 0
-    given_up: int = 0
-    _open: dict[int, int] = field(default_factory=dict)  # environment -> target
+    legs: list[Leg] = field(default_factory=list)
+    _open: dict[int, Leg] = field(default_factory=dict)  # by environment
 
     def add(self, step: Step, explanations: list[Explanation]) -> None:
         """One decision of several environments."""
-        rows = zip(step.transitions.env_indices.tolist(), step.poses, explanations, strict=True)
-        for env, pose, seen in rows:
-            self._decide(env, pose, seen)
+        envs = step.transitions.env_indices.tolist()
+        for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
+            self._close(env, pose, seen)
+            if seen.target is not None and seen.target >= 0 and env not in self._open:
+                self._open[env] = Leg(_before(seen.target, seen.route), seen.target)
+            if env in self._open:
+                self._open[env] = replace(self._open[env], decisions=self._open[env].decisions + 1)
         for row in step.ended:
-            env = int(step.transitions.env_indices[row])
-            if self._open.pop(env, None) is not None and not step.succeeded[row] and row not in step.broken:
-                self.given_up += 1
+            leg = self._open.pop(envs[row], None)
+            if leg is not None and not step.succeeded[row] and row not in step.broken:
+                self.legs.append(leg)
 
-    def _decide(self, env: int, pose: Array, seen: Explanation) -> None:
-        if env in self._open and seen.reached is not None:
-            self.believed += 1
-            self.true += bool(np.hypot(*(pose[:2] - self.landmark_poses[seen.reached, :2])) <= self.radius)
-            del self._open[env]
-        if seen.target is None:  # random steps in between do not change where it is going
+    def _close(self, env: int, pose: Array, seen: Explanation) -> None:
+        """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
+        leg = self._open.get(env)
+        if leg is not None and seen.reached is not None:
+            true = np.hypot(*(pose[:2] - self.landmark_poses[seen.reached, :2])) <= self.radius
+            leg = replace(leg, believed=True, true=bool(true))
+        elif leg is None or seen.target in (None, leg.target):
             return
-        if env in self._open and seen.target != self._open[env]:
-            self.given_up += 1
-            del self._open[env]
-        if seen.target >= 0:
-            self._open[env] = seen.target
+        self.legs.append(leg)
+        del self._open[env]
 
     def metrics(self) -> dict[str, float]:
         """Nothing without waypoints."""
-        count = self.believed + self.given_up
-        if count == 0:
+        if not self.legs:
             return {}
-        shares = {"eval/waypoint_count": float(count), "eval/waypoint_given_up": self.given_up / count}
-        shares["eval/waypoint_truly_reached"] = self.true / count
-        return shares | ({"eval/waypoint_belief_true": self.true / self.believed} if self.believed else {})
+        count, believed = len(self.legs), sum(leg.believed for leg in self.legs)
+        true = sum(leg.true for leg in self.legs)
+        shares = {"eval/waypoint_count": float(count), "eval/waypoint_given_up": 1 - believed / count}
+        shares["eval/waypoint_truly_reached"] = true / count
+        return shares | ({"eval/waypoint_belief_true": true / believed} if believed else {})
+
+
+def _before(waypoint: int, route: tuple[int, ...]) -> int | None:
+    place = route.index(waypoint) if waypoint in route else 0
+    return route[place - 1] if place > 0 else None
 
 
 def edge_metrics(ends: Array, walls: Array | None) -> dict[str, float]:
