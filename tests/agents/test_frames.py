@@ -189,3 +189,15 @@ def test_a_gpu_and_the_cpu_see_the_same_psi(encoder: str, views: Array) -> None:
     states = np.random.default_rng(0).normal(size=(5, 3 * 128)).astype(np.float32)
     ours, theirs = (one.representation.psi(states).flatten(1).cpu() for one in (agent, other))
     assert float(torch.cosine_similarity(ours, theirs).min()) > 0.999
+
+
+def test_similarity_of_frames_is_that_of_standing_still_before_them(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    Ring(views, agent).go(60)
+    policy, source = agent.policy(seed=1), agent.representation
+    similarity = policy.sfs(views[:3], views[2:])
+    assert similarity.shape == (3, PLACES - 2)
+    assert similarity[2, 0] == pytest.approx(1.0, abs=1e-5)
+    psi = [source.psi(source.goal_state(view)).mean(1)[0] for view in views]
+    expected = torch.nn.functional.cosine_similarity(psi[1], psi[5], dim=0)
+    assert similarity[1, 3] == pytest.approx(float(expected), abs=1e-5)

@@ -319,5 +319,7 @@ def test_a_policy_says_where_it_is_and_where_it_goes() -> None:
     assert (explanation.route[0], explanation.route[-1]) == (0, -1)  # from landmark 0 to the goal
     assert explanation.route[-2] == len(agent.memory.observations) - 1
     assert explanation.target == explanation.route[1]
-    assert float(policy.sfs(np.stack([goal, landmark]), goal)[0]) == pytest.approx(1.0, abs=1e-5)
-    assert float(policy.sfs(np.stack([goal, landmark]), goal)[1]) < 0.99
+    similarity = policy.sfs(np.stack([goal, landmark]), goal[None])
+    assert similarity.shape == (2, 1)
+    assert similarity[0, 0] == pytest.approx(1.0, abs=1e-5)
+    assert similarity[1, 0] < 0.99

@@ -77,7 +77,7 @@ def test_as_algorithm_3_says_the_most_similar_landmark_is_where_the_agent_is() -
     assert script.see(None, nearest=4) == 2  # most similar to one off the route: no reason to plan anew ...
     assert script.see(4) == 3  # ... localized to it, there is
     assert script.route == (4, 3)
-    assert script.navigator.failures == [(1, 2)]
+    assert (script.navigator.reached, script.navigator.failures) == (None, [(1, 2)])
     assert script.see(None, nearest=3) is None
     assert script.navigator.finished == [True]
 
@@ -103,7 +103,8 @@ def test_a_landmark_further_ahead_skips_those_between() -> None:
     script = Script(frontier=3).begin()
     assert script.see(0) == 1
     assert script.see(2) == 3
-    assert script.navigator.failures == []
+    assert (script.navigator.reached, script.navigator.failures) == (2, [])
+    assert (script.see(None), script.navigator.reached) == (3, None)  # nothing reached at this decision
     script = Script(frontier=3).begin()
     script.see(0)
     assert script.see(3) is None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from sfl.agents import make_agent
@@ -9,7 +8,7 @@ from sfl.core.errors import UsageError
 from sfl.data.types import Explanation
 from sfl.envs import GymConfig, MiniGridConfig, Task
 from sfl.run.config import EvalConfig
-from sfl.run.evaluate import EPISODE_COLUMNS, Label, LocalizationProbe, eval_tasks, evaluate, summarise
+from sfl.run.evaluate import EPISODE_COLUMNS, Label, eval_tasks, evaluate, summarise
 from sfl.run.folder import config_spec
 
 from .worlds import Corridor, Walk
@@ -86,16 +85,3 @@ def test_summary_counts_steps_of_successes_only() -> None:
     rows = evaluate(Walk(), [Corridor(limit=6)], corridor_tasks(5, 1, 50))
     assert summarise(rows) == {"eval/success_any": pytest.approx(2 / 3), "eval/steps_any": 3.0}
     assert summarise(evaluate(Walk(), [Corridor(limit=6)], corridor_tasks(50))) == {"eval/success_any": 0.0}
-
-
-def test_probe_measures_the_distance_to_the_believed_landmark() -> None:
-    probe = LocalizationProbe(np.array([[9.0, 0, 0], [2.0, 0, 0]]))
-    evaluate(Walk(explanation=Explanation(localized=1)), [Corridor(limit=4)], corridor_tasks(50), watch=probe)
-    # Decisions are made in cells 0, 1, 2, 3; landmark 1 is in cell 2, so three of four are within one cell of it.
-    assert probe.metrics(1) == {"graph/localization_within_1": 0.75}
-
-
-def test_probe_says_nothing_without_localization() -> None:
-    probe = LocalizationProbe(np.zeros((0, 3)))
-    evaluate(Walk(), [Corridor()], corridor_tasks(50), watch=probe)
-    assert probe.metrics(1) == {}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfl.envs import DoomConfig, GymConfig, MiniGridConfig
-from sfl.run.poses import PoseLog, Squares, edge_length_median, landmark_poses
+from sfl.run.poses import PoseLog, Squares, edge_ends, landmark_poses
 from sfl.run.worlds import MazeWorld, open_world
 
 POSES = np.array([[1, 1, 0], [4, 5, 90], [1, 2, 0]], np.float32)
@@ -59,12 +59,10 @@ def test_landmarks_are_placed_where_their_observation_was_seen() -> None:
     assert landmark_poses({}, POSES).shape == (0, 3)
 
 
-def test_median_length_of_edges() -> None:
-    graph = {"edge_sources": np.array([0, 0, 2]), "edge_targets": np.array([1, 2, 0])}
-    assert edge_length_median(graph, POSES) == {"graph/edge_length_median": 1.0}  # of 5, 1 and 1
-    assert edge_length_median({}, POSES) == {}
-    unknown = np.full((3, 3), np.nan)
-    assert edge_length_median(graph, unknown) == {}
+def test_edges_run_from_landmark_to_landmark() -> None:
+    graph = {"edge_sources": np.array([0, 2]), "edge_targets": np.array([1, 0])}
+    np.testing.assert_array_equal(edge_ends(graph, POSES), [[1, 1, 4, 5], [1, 2, 1, 1]])
+    assert edge_ends({}, POSES).shape == (0, 4)
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -28,7 +28,7 @@ from sfl.run.scene import (
 
 
 class Numbers:
-    """A policy whose similarity is the first number of an observation, plus that of the reference."""
+    """A policy whose similarity is the first number of an observation, plus that of a reference."""
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """Nothing to do."""
@@ -41,9 +41,9 @@ class Numbers:
         """Nothing to say."""
         return Explanation()
 
-    def sfs(self, observations: Array, reference: Observation) -> Array:
+    def sfs(self, observations: Array, references: Array) -> Array:
         """Easy to work out."""
-        return np.asarray(observations[:, 0] + reference[0])
+        return np.asarray(observations[:, :1] + references[:, 0])
 
 
 def chart_of(env_id: str) -> Chart:
@@ -74,7 +74,7 @@ def test_the_heatmap_of_a_run_holds_the_means_of_its_policy(small_run: Path) -> 
     assert len(cells) == len(found.poses) / 4
     one = int(np.flatnonzero((cells == [6, 7]).all(1))[0])
     rows = [row for row, pose in enumerate(found.poses) if tuple(pose[:2]) == (6, 7)]
-    alone = [float(policy.sfs(found.observations[row][None], found.observations[0])[0]) for row in rows]
+    alone = [float(policy.sfs(found.observations[row][None], found.observations[:1])[0, 0]) for row in rows]
     assert values[one] == pytest.approx(np.mean(alone), abs=1e-5)
 
 

@@ -117,7 +117,7 @@ def test_evaluating_twice_as_often_leaves_training_unchanged(tmp_path: Path, mak
 
 def test_ctrl_c_during_an_evaluation_does_not_wait_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = random_experiment()
-    probe = train_module.LocalizationProbe.__call__
+    probe = train_module.Indicators.__call__
     seen = 0
 
     def probe_and_signal(self: Any, step: Any, policy: Any) -> None:
@@ -128,7 +128,7 @@ def test_ctrl_c_during_an_evaluation_does_not_wait_for_its_end(tmp_path: Path, m
         probe(self, step, policy)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_module.LocalizationProbe, "__call__", probe_and_signal)
+        patch.setattr(train_module.Indicators, "__call__", probe_and_signal)
         with pytest.raises(RunStoppedError, match="stopped at step 200 and saved"):
             train(experiment, 3, tmp_path / "parts", "cpu")
     path = tmp_path / "parts" / experiment.name / "seed-0003"

@@ -67,6 +67,8 @@ class Explanation:
     """The whole planned route, passed landmarks included."""
     route_found: bool = True
     """False when the graph held no route to the goal and the policy walks to it directly."""
+    reached: int | None = None
+    """The landmark of its route that it took to be reached at this decision, or None."""
 
 
 GOAL = -1

@@ -86,6 +86,8 @@ class Navigator:
         self.trip: Trip | None = None
         self.goal_links: Array | None = None
         self.route_found = True
+        self.reached: int | None = None
+        """The landmark of the route that counted as reached at the last decision."""
         self.failures: list[tuple[int, int]] = []
         self._avoided: set[tuple[int, int]] = set()
         self.finished: list[bool] = []
@@ -100,6 +102,7 @@ class Navigator:
 
     def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
         """One decision: the landmark (or `GOAL`) to go to, or None to act at random."""
+        self.reached = None
         if self.trip is not None:
             self._follow(seen, planner)
         if self.trip is None:
@@ -140,6 +143,7 @@ class Navigator:
         here = self._here(seen)
         if here is not None and here in ahead:
             trip.position += ahead.index(here) + 1
+            self.reached = here
             trip.steps_on_leg = 0
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)

@@ -95,7 +95,8 @@ class ResidentSteps:
         if self._learner.config.whiten:
             states = self._learner.whitening(states)
         ahead = self._learner.target(states[:, -1], Draws())
-        target = self._learner.wanted(states[:, :-1], self._weights, ahead, self._ahead_weights)
+        phi = states[:, :-1, -self._learner.network.outputs :]  # the newest frames, where psi is of those alone
+        target = self._learner.wanted(phi, self._weights, ahead, self._ahead_weights)
         places, counts = self._of_every_action() if self._fixed else self._by_action()
         self._loss += self._learner.descend(states[:, 0], Draws(places=places), target.index_select(0, places), counts)
 

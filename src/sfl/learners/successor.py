@@ -100,9 +100,12 @@ def sfs(first: Tensor, second: Tensor) -> Tensor:
 class SuccessorLearner:
     """The network psi, its slowly moving target, and its gradient step."""
 
-    def __init__(self, config: SuccessorConfig, dim: int, spec: EnvSpec, device: torch.device) -> None:
+    def __init__(
+        self, config: SuccessorConfig, dim: int, spec: EnvSpec, device: torch.device, outputs: int | None = None
+    ) -> None:
+        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
         self.config = config
-        self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm).to(device)
+        self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm, outputs).to(device)
         self.target = MeanNetwork(self.network)
         self.network.eval()  # training takes its own way through the layers
         self._scale = 1.0 - config.gamma if config.unit_scale else 1.0

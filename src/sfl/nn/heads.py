@@ -24,11 +24,15 @@ class Draws:
 
 
 class SuccessorNetwork(nn.Module):
-    """psi(s, .): features [B, F] to successor features [B, A, F] of every action."""
+    """psi(s, .): states [B, S] to successor features [B, A, F] of every action."""
 
-    def __init__(self, dim: int, action_count: int, hidden: tuple[int, ...], batch_norm: bool) -> None:
+    def __init__(
+        self, dim: int, action_count: int, hidden: tuple[int, ...], batch_norm: bool, outputs: int | None = None
+    ) -> None:
+        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
         super().__init__()
-        self.dim, self.action_count = dim, action_count
+        outputs = outputs or dim
+        self.outputs, self.action_count = outputs, action_count
         layers: list[nn.Module] = []
         size = dim
         for units in hidden:
@@ -40,8 +44,8 @@ class SuccessorNetwork(nn.Module):
         self.trunk = nn.Sequential(*layers)
         # Inputs first: with the few rows that each action has in a batch, this product is several times faster.
         bound = size**-0.5  # as nn.Linear begins
-        self.head_weight = nn.Parameter(torch.empty(action_count, size, dim).uniform_(-bound, bound))
-        self.head_bias = nn.Parameter(torch.empty(action_count, 1, dim).uniform_(-bound, bound))
+        self.head_weight = nn.Parameter(torch.empty(action_count, size, outputs).uniform_(-bound, bound))
+        self.head_bias = nn.Parameter(torch.empty(action_count, 1, outputs).uniform_(-bound, bound))
 
     def forward(self, features: Tensor) -> Tensor:
         """psi(s, a) for all actions, [B, A, F]."""

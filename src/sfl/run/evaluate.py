@@ -12,7 +12,7 @@ import numpy as np
 
 from sfl.core.errors import SflError
 from sfl.core.seeding import draw_seed, spawn
-from sfl.data.types import Agent, Array, Policy
+from sfl.data.types import Agent, Policy
 from sfl.envs import EnvConfig, Task
 from sfl.run.config import EvalConfig
 from sfl.run.progress import note
@@ -199,26 +199,3 @@ def summarise(rows: Sequence[EpisodeRow]) -> dict[str, float]:
         if steps := [row.steps for row in chosen if row.success]:
             metrics[f"eval/steps_{level}"] = float(np.mean(steps))
     return metrics
-
-
-class LocalizationProbe:
-    """Compares where a policy believes to be with where it is; the only reader of true poses during evaluation."""
-
-    def __init__(self, landmark_poses: Array) -> None:
-        self._landmarks = landmark_poses  # [L, 3]
-        self._distances: list[float] = []
-
-    def __call__(self, step: Step, policy: Policy) -> None:
-        """Note the distance between each environment's pose and the landmark it is localized at."""
-        for pose, env_index in zip(step.poses, step.transitions.env_indices, strict=True):
-            landmark = policy.explain(int(env_index)).localized
-            if landmark is not None and 0 <= landmark < len(self._landmarks):
-                self._distances.append(float(np.hypot(*(pose[:2] - self._landmarks[landmark, :2]))))
-
-    def metrics(self, radius: int) -> dict[str, Any]:
-        """Share of the localized decisions that were within `radius` of their landmark."""
-        distances = np.array(self._distances)
-        distances = distances[np.isfinite(distances)]
-        if distances.size == 0:
-            return {}
-        return {f"graph/localization_within_{radius}": float(np.mean(distances <= radius))}

@@ -83,9 +83,7 @@ def landmark_poses(graph: Mapping[str, Array], poses: Array) -> Array:
     return found
 
 
-def edge_length_median(graph: Mapping[str, Array], poses: Array) -> dict[str, float]:
-    """`graph/edge_length_median`: over the edges between landmarks at known `poses` [L, 3]."""
+def edge_ends(graph: Mapping[str, Array], poses: Array) -> Array:
+    """Where the edges between landmarks at `poses` [L, 3] begin and end, [E, 4] x1, y1, x2, y2."""
     sources, targets = (np.asarray(graph.get(f"edge_{end}", ()), np.int64) for end in ("sources", "targets"))
-    lengths = np.linalg.norm(poses[sources, :2] - poses[targets, :2], axis=1)
-    lengths = lengths[np.isfinite(lengths)]
-    return {"graph/edge_length_median": float(np.median(lengths))} if lengths.size else {}
+    return np.concatenate([poses[sources, :2], poses[targets, :2]], axis=1)

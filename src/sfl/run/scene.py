@@ -25,8 +25,8 @@ Box = tuple[int, int, int, int]
 class SimilarityPolicy(Policy, Protocol):
     """A policy that can tell how alike two observations are."""
 
-    def sfs(self, observations: Array, reference: Observation) -> Array:
-        """SFS of observations [B, ...] to a reference observation, [B]."""
+    def sfs(self, observations: Array, references: Array) -> Array:
+        """SFS of observations [B, ...] to references [R, ...], [B, R]."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def cell_sfs(
     policy: SimilarityPolicy, poses: Array, observations: Array, reference: Observation
 ) -> tuple[Array, Array]:
     """Cells [C, 2] and the SFS of each to the reference, the mean over its headings [C]."""
-    values = policy.sfs(observations, reference)
+    values = policy.sfs(observations, reference[None])[:, 0]
     cells, members = np.unique(poses[:, :2].astype(int), axis=0, return_inverse=True)
     members = members.reshape(-1)  # numpy 2.0 alone gives them another shape
     return cells, np.bincount(members, values) / np.bincount(members)

@@ -16,11 +16,12 @@ from sfl.envs import world_name
 from sfl.run import checkpoint, folder
 from sfl.run.config import Experiment
 from sfl.run.device import prepare
-from sfl.run.evaluate import EpisodeRow, Label, LocalizationProbe, evaluate, summarise
+from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
 from sfl.run.folder import RunFolder
+from sfl.run.indicators import Indicators
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.metrics import Boards, MetricWindow
-from sfl.run.poses import PoseLog, edge_length_median, landmark_poses
+from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
 from sfl.run.version import system_facts
@@ -187,11 +188,11 @@ class _Training:
         if self.evaluated_at == self.env_steps:
             return
         snapshot = self._checkpoint()
-        probe = LocalizationProbe(snapshot.landmark_poses)
+        indicators = Indicators(snapshot.agent.graph, snapshot.landmark_poses, self.world)
 
         def watch(step: Step, policy: Policy) -> None:
             _check(stop)
-            probe(step, policy)
+            indicators(step, policy)
 
         rows = evaluate(
             self.agent,
@@ -202,13 +203,10 @@ class _Training:
             label=Label(self.experiment.name, agent_name(self.experiment.agent), self.seed, self.env_steps),
             watch=watch,
         )
-        self._write_evaluation(rows, snapshot, probe)
+        self._write_evaluation(rows, indicators)
 
-    def _write_evaluation(
-        self, rows: list[EpisodeRow], snapshot: checkpoint.Checkpoint, probe: LocalizationProbe
-    ) -> None:
-        lengths = edge_length_median(snapshot.agent.graph, snapshot.landmark_poses)
-        metrics = summarise(rows) | probe.metrics(self.world.radius) | lengths
+    def _write_evaluation(self, rows: list[EpisodeRow], indicators: Indicators) -> None:
+        metrics = summarise(rows) | indicators.metrics()
         self.tables["episodes"].write_all([asdict(row) for row in rows])
         self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfl.core.config import require
 from sfl.core.seeding import spawn
+from sfl.data.types import Array
 from sfl.envs import DoomConfig, EnvConfig, Pose, Task, draw_tasks, make_env
 from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
 from sfl.envs.mazes.library import PAPER, maze_folder
@@ -51,6 +52,9 @@ class World(Protocol):
 
     def squares(self) -> Squares | None:
         """Which squares can be reached; None: not known."""
+
+    def walls(self) -> Array | None:
+        """[N, 4] x1, y1, x2, y2: the lines that block the agent; None: not known."""
 
 
 def open_world(config: EnvConfig, saved_tasks: Path | None = None) -> World:
@@ -95,6 +99,10 @@ class EnvWorld:
         env.close()
         return Squares.around(np.array(cells), 1.0) if cells else None
 
+    def walls(self) -> Array | None:
+        """Not known as lines."""
+        return None
+
 
 class MazeWorld:
     """A maze of ViZDoom. Its tasks are start-goal pairs, the same for every seed of training."""
@@ -129,6 +137,10 @@ class MazeWorld:
         """Those of 50 units that hold a free place."""
         free = self.places.free
         return Squares.around(free.origin + free.cell * np.argwhere(free.mask), SQUARE)
+
+    def walls(self) -> Array:
+        """Those of the maze."""
+        return self.places.maze.walls
 
     def pairs(self, config: EvalConfig) -> Pairs:
         """As the run saved them, from the user's file, the authors' or drawn: the first of each level asked for."""

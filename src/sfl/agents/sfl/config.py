@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sfl.core.config import require
 from sfl.graph.edges import EdgeConfig
@@ -45,6 +46,9 @@ class FrameConfig:
     """Features of a frame: a shipped encoder (place, compact) or a .safetensors file of `sfl encoder train`."""
     stack: int = 4
     """A state is made of the features of this many frames."""
+    phi: Literal["stack", "newest"] = "stack"
+    """What psi sums up: the whole state (the paper), or the features of its newest frame. The others are the same
+    features a little earlier; without them psi has a quarter of the outputs."""
 
     def __post_init__(self) -> None:
         require(self.stack >= 1, f"frames.stack must be at least 1, got {self.stack}.")

@@ -63,7 +63,7 @@ class FrameStates:
 
     def __init__(self, stacks: FeatureStacks, successor: SuccessorLearner, device: torch.device) -> None:
         self.stacks, self.successor, self.device = stacks, successor, device
-        self.dim = successor.network.dim
+        self.dim = successor.network.outputs
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""
@@ -95,7 +95,9 @@ class FrameRepresentation(FrameStates):
         self._encoder_digest, self._eyes = encoder.digest(), Eyes(encoder, device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["init"]))
-            successor = SuccessorLearner(config.successor, config.frames.stack * encoder.dim, spec, device)
+            size = config.frames.stack * encoder.dim
+            outputs = size if config.frames.phi == "stack" else encoder.dim
+            successor = SuccessorLearner(config.successor, size, spec, device, outputs)
         super().__init__(FeatureStacks(self._eyes, config.frames.stack, device), successor, device)
         # Each environment writes one entry before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.stacks.fill)

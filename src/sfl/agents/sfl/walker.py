@@ -71,7 +71,7 @@ class Walker:
             return Explanation()
         navigator, (localized, target) = self._navigators[env_index], self._thoughts[env_index]
         route = navigator.trip.route if navigator.trip is not None else ()
-        return Explanation(localized, target, route, navigator.route_found)
+        return Explanation(localized, target, route, navigator.route_found, navigator.reached)
 
     def navigators(self) -> Iterable[Navigator]:
         """All of them, to read off what became of their trips."""
@@ -121,7 +121,12 @@ class FrozenPolicy:
         """What the last action of this environment was for."""
         return self._walker.explain(env_index)
 
-    def sfs(self, observations: Array, reference: Observation) -> Array:
-        """SFS of observations [B, ...] to a reference observation, [B]."""
-        psi = unit(self._source.psi(np.concatenate([observations, reference[None]])).mean(1))
-        return np.asarray((psi[:-1] @ psi[-1]).cpu().numpy())
+    @torch.no_grad()
+    def sfs(self, observations: Array, references: Array) -> Array:
+        """SFS of observations [B, ...] to references [R, ...], [B, R]; a frame stands for standing still before it."""
+        seen, other = (torch.cat([self._psi(row) for row in rows]) for rows in (observations, references))
+        return np.asarray((seen @ other.T).cpu().numpy())
+
+    def _psi(self, observation: Observation) -> Tensor:
+        """Unit psi [1, F] of one observation."""
+        return unit(self._source.psi(self._source.goal_state(observation)).mean(1))

@@ -1,0 +1,182 @@
+"""Leading indicators: what an evaluation shows of localization, waypoints and edges once true poses are known.
+
+Success follows from them, so they say what to mend when it stays away. Only `run` knows poses; no agent sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sfl.data.types import Array, Explanation, Policy
+from sfl.run.poses import edge_ends
+from sfl.run.rollout import Step
+from sfl.run.worlds import World
+
+TILE = 512.0
+"""Map units: edges whose middles share a tile of this side are tested against the walls around them together."""
+
+CHUNK = 200_000
+"""Pairs of an edge and a wall tested at a time: the numbers of one test stay in the processor's cache."""
+
+
+class Indicators:
+    """Watches an evaluation of the landmark graph that a checkpoint holds."""
+
+    def __init__(self, graph: Mapping[str, Array], landmark_poses: Array, world: World) -> None:
+        self._edges = edge_ends(graph, landmark_poses)
+        self._walls = world.walls()
+        self._localization = Localization(landmark_poses, world.radius)
+        self._waypoints = Waypoints(landmark_poses, world.radius)
+
+    def __call__(self, step: Step, policy: Policy) -> None:
+        """Compare what the policy believes at this step with where it is."""
+        explanations = [policy.explain(env) for env in step.transitions.env_indices.tolist()]
+        self._localization.add(step.poses, explanations)
+        self._waypoints.add(step, explanations)
+
+    def metrics(self) -> dict[str, float]:
+        """All that can be said; nothing of a policy without landmarks."""
+        edges = edge_metrics(self._edges, self._walls)
+        return self._localization.metrics() | self._waypoints.metrics() | edges
+
+
+class Localization:
+    """How far the landmark that the agent believes to be at is from where it is."""
+
+    def __init__(self, landmark_poses: Array, radius: int) -> None:
+        self._landmarks, self._radius = landmark_poses, radius  # [L, 3]
+        self._distances: list[Array] = []  # [B] each, infinite where not localized
+        self._angles: list[Array] = []  # [B] each, degrees
+
+    def add(self, poses: Array, explanations: list[Explanation]) -> None:
+        """One decision of environments at poses [B, 3]; poses and landmarks at unknown places count nowhere."""
+        if not len(self._landmarks):
+            return
+        believed = np.array([-1 if seen.localized is None else seen.localized for seen in explanations], np.int64)
+        gaps = np.asarray(poses, np.float64) - self._landmarks[believed]
+        known = np.isfinite(poses).all(1) & ((believed < 0) | np.isfinite(gaps).all(1))
+        distances = np.where(believed < 0, np.inf, np.hypot(gaps[:, 0], gaps[:, 1]))
+        self._distances.append(distances[known])
+        self._angles.append(np.abs((gaps[:, 2] + 180.0) % 360.0 - 180.0)[known & (believed >= 0)])
+
+    def metrics(self) -> dict[str, float]:
+        """Shares over all decisions and over the localized ones, and medians over the latter."""
+        distances = np.concatenate([np.empty(0), *self._distances])
+        if distances.size == 0:
+            return {}
+        localized, within = np.isfinite(distances), distances <= self._radius
+        name = f"graph/localization_within_{self._radius}"
+        shares = {"graph/localized_in_evaluation": float(localized.mean()), f"{name}_of_all": float(within.mean())}
+        if not localized.any():
+            return shares
+        return shares | {
+            name: float(within[localized].mean()),
+            "graph/localization_distance_median": float(np.median(distances[localized])),
+            "graph/localization_angle_median": float(np.median(np.concatenate(self._angles))),
+        }
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A waypoint, from the decision that made it the target to its end."""
+
+    source: int | None
+    """The landmark before it on the route; None: the route begins with it."""
+    target: int
+    decisions: int = 0
+    believed: bool = False
+    """It ended because the agent believed to be there, or further along its route; else it was given up."""
+    true: bool = False
+    """And the agent was where it believed to be."""
+
+
+@dataclass
+class Waypoints:
+    """What became of the landmarks that the agent walked to, one after the other.
+
+    A waypoint that is open when the budget is used up was given up; one that is open when the goal is reached counts
+    nowhere.
+    """
+
+    landmark_poses: Array  # [L, 3]
+    radius: int
+    legs: list[Leg] = field(default_factory=list)
+    _open: dict[int, Leg] = field(default_factory=dict)  # by environment
+
+    def add(self, step: Step, explanations: list[Explanation]) -> None:
+        """One decision of several environments."""
+        envs = step.transitions.env_indices.tolist()
+        for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
+            self._close(env, pose, seen)
+            if seen.target is not None and seen.target >= 0 and env not in self._open:
+                self._open[env] = Leg(_before(seen.target, seen.route), seen.target)
+            if env in self._open:
+                self._open[env] = replace(self._open[env], decisions=self._open[env].decisions + 1)
+        for row in step.ended:
+            leg = self._open.pop(envs[row], None)
+            if leg is not None and not step.succeeded[row] and row not in step.broken:
+                self.legs.append(leg)
+
+    def _close(self, env: int, pose: Array, seen: Explanation) -> None:
+        """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
+        leg = self._open.get(env)
+        if leg is not None and seen.reached is not None:
+            true = np.hypot(*(pose[:2] - self.landmark_poses[seen.reached, :2])) <= self.radius
+            leg = replace(leg, believed=True, true=bool(true))
+        elif leg is None or seen.target in (None, leg.target):
+            return
+        self.legs.append(leg)
+        del self._open[env]
+
+    def metrics(self) -> dict[str, float]:
+        """Nothing without waypoints."""
+        if not self.legs:
+            return {}
+        count, believed = len(self.legs), sum(leg.believed for leg in self.legs)
+        true = sum(leg.true for leg in self.legs)
+        shares = {"eval/waypoint_count": float(count), "eval/waypoint_given_up": 1 - believed / count}
+        shares["eval/waypoint_truly_reached"] = true / count
+        return shares | ({"eval/waypoint_belief_true": true / believed} if believed else {})
+
+
+def _before(waypoint: int, route: tuple[int, ...]) -> int | None:
+    place = route.index(waypoint) if waypoint in route else 0
+    return route[place - 1] if place > 0 else None
+
+
+def edge_metrics(ends: Array, walls: Array | None) -> dict[str, float]:
+    """Length of edges [E, 4] and the share that crosses a wall; nothing of edges at unknown places."""
+    ends = ends[np.isfinite(ends).all(1)]
+    if not len(ends):
+        return {}
+    length = float(np.median(np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])))
+    metrics = {"graph/edge_length_median": length}
+    return metrics if walls is None else metrics | {"graph/edges_across_walls": float(crossing(ends, walls).mean())}
+
+
+def crossing(lines: Array, walls: Array) -> Array:
+    """[E] bool: the straight line [E, 4] (x1, y1, x2, y2) crosses one of the walls [W, 4]."""
+    lines, walls = np.asarray(lines, np.float64), np.asarray(walls, np.float64)
+    lower, upper = np.minimum(walls[:, :2], walls[:, 2:]), np.maximum(walls[:, :2], walls[:, 2:])
+    _, tiles = np.unique(np.floor((lines[:, :2] + lines[:, 2:]) / 2 / TILE), axis=0, return_inverse=True)
+    tiles = tiles.reshape(-1)  # numpy 2.0 alone gives them another shape
+    crossed = np.zeros(len(lines), bool)
+    for tile in range(tiles.max(initial=-1) + 1):
+        rows = np.flatnonzero(tiles == tile)
+        ends = lines[rows].reshape(-1, 2)
+        near = walls[((upper >= ends.min(0)) & (lower <= ends.max(0))).all(1)]
+        for part in np.array_split(rows, len(rows) * len(near) // CHUNK + 1):
+            crossed[part] = (_parts(lines[part], near) & _parts(near, lines[part]).T).any(1)
+    return crossed
+
+
+def _parts(lines: Array, others: Array) -> Array:
+    """[A, B] bool: the endless line through each of `lines` [A, 4] has the two ends of each of `others` [B, 4] on
+    different sides. An end on the line counts to one side, so that a line through a corner crosses one of its walls."""
+    (x, y), (dx, dy) = lines[:, :2].T, (lines[:, 2:] - lines[:, :2]).T
+    normals = np.stack([-dy, dx, dy * x - dx * y], axis=1)
+    first, second = (normals @ np.vstack([ends.T, np.ones(len(ends))]) >= 0 for ends in (others[:, :2], others[:, 2:]))
+    return np.asarray(first != second)
