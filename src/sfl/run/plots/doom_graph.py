@@ -118,7 +118,7 @@ def edge_success_figure(run: LoadedRun, world: MazeWorld, legs: Sequence[Leg]) -
     name = (
         f"Shown: {len(shown)} of {len(tried)} edges on which episodes set out within {world.radius} units of\n"
         f"their beginning: their end was reached (believed, and within {world.radius} units)\n"
-        f"in at most {WITHIN} decisions in {100 * HOLDS:.0f}% of the tries or more"
+        f"in at most {WITHIN} decisions in {100 * HOLDS:.0f}% of the tries or more; wider: more tries"
     )
     figure, (axes,) = map_panels(run, world.places.maze, "Edges that the local policy can walk", [name], 1)
     draw_dots(axes, run.landmark_poses, PALE, 4.0)
@@ -129,7 +129,7 @@ def edge_success_figure(run: LoadedRun, world: MazeWorld, legs: Sequence[Leg]) -
     colours = scale.to_rgba(100 * numbers[:, 1] / np.maximum(1, numbers[:, 0]))
     draw_lines(axes, ends, colours, 1.2 + np.log2(np.maximum(1, numbers[:, 0])), 0.95)
     bar = figure.colorbar(scale, ax=axes, fraction=0.04, pad=0.02)
-    bar.set_label("tries that succeeded (%); a wider line was tried more often", fontsize=10)
+    bar.set_label("tries that succeeded (%)", fontsize=10)
     return figure
 
 

@@ -105,7 +105,8 @@ def _draw(axes: Axes, panel: Panel, lines: dict[str, tuple[Array, Array]], unit:
     axes.set_ylabel(panel.unit.format(unit), fontsize=9)
     axes.set_xlabel("environment steps", fontsize=9)
     axes.set_xlim(left=0)
-    axes.set_ylim(-3 if share else 0, 103 if share else 1.1 * max(values.max() for _, values in lines.values()))
+    top = max(values.max() for _, values in lines.values()) or 1.0
+    axes.set_ylim(-3 if share else 0, 103 if share else 1.1 * top)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
     axes.tick_params(labelsize=8)
     axes.grid(color="#E5E5E5", linewidth=0.8)
