@@ -157,11 +157,11 @@ def test_the_report_has_a_second_column_without_trivial_pairs(folder: RunFolder)
     assert cells[0][-2:] == ["1", f"{easy.nontrivial_percent:.1f}"]
 
 
-def test_figures_show_coverage_and_trajectories(
+def test_figures_show_goals_trajectories_and_coverage(
     folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = draw([folder.path])
-    assert [file.name for file in files] == ["trajectories.png", "coverage.png", "success.png"]
+    assert [file.name for file in files] == ["goals.png", "trajectories.png", "coverage.png", "success.png"]
     for file in files:
         pixels = np.asarray(Image.open(file).convert("RGB"))
         assert min(pixels.shape[:2]) > 500

@@ -118,7 +118,11 @@ def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
     tasks = [Task("any", 0, None, 50, len(thoughts))]  # type: ignore[arg-type]
     policy = Thinker(thoughts)
     evaluate(policy, [Corridor(99)], tasks, watch=lambda step, policy: watch.add(step, [policy.explain(0)]))
-    assert watch.legs == [Leg(None, 1, 2, True, True), Leg(1, 2, 2, True, True), Leg(2, 0, 2)]
+    assert watch.legs == [
+        Leg(None, 1, False, 2, 1, True),
+        Leg(1, 2, True, 2, 2, True),
+        Leg(2, 0, True, 2),
+    ]
 
 
 def test_edges_have_a_length_everywhere_and_cross_walls_in_mazes() -> None:

@@ -20,7 +20,7 @@ from sfl.run.train import train
 from .worlds import random_experiment
 
 ROW = EpisodeRow("e", "sfl", "sfl/FourRoom-v0", "", "fixed", 0, 1000, "any", 0, 100, 1, 20, "reached")
-MAPS = ["sfs-heatmap.png", "landmark-graph.png", "landmark-visits.png", "route.png"]
+MAPS = ["sfs-heatmap.png", "landmark-graph.png", "landmark-visits.png", "route.png", "indicators.png"]
 
 
 def rows(seed: int, env_steps: int, successes: int) -> list[EpisodeRow]:

@@ -86,11 +86,14 @@ class Leg:
     source: int | None
     """The landmark before it on the route; None: the route begins with it."""
     target: int
+    from_source: bool = False
+    """The agent was truly at the source when it set out."""
     decisions: int = 0
-    believed: bool = False
-    """It ended because the agent believed to be there, or further along its route; else it was given up."""
+    reached: int | None = None
+    """The landmark at which the agent believed to be when it ended: the target or one further along its route; None: it
+    was given up."""
     true: bool = False
-    """And the agent was where it believed to be."""
+    """And the agent was there."""
 
 
 @dataclass
@@ -112,7 +115,8 @@ class Waypoints:
         for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
             self._close(env, pose, seen)
             if seen.target is not None and seen.target >= 0 and env not in self._open:
-                self._open[env] = Leg(_before(seen.target, seen.route), seen.target)
+                source = _before(seen.target, seen.route)
+                self._open[env] = Leg(source, seen.target, source is not None and self._at(pose, source))
             if env in self._open:
                 self._open[env] = replace(self._open[env], decisions=self._open[env].decisions + 1)
         for row in step.ended:
@@ -124,18 +128,20 @@ class Waypoints:
         """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
         leg = self._open.get(env)
         if leg is not None and seen.reached is not None:
-            true = np.hypot(*(pose[:2] - self.landmark_poses[seen.reached, :2])) <= self.radius
-            leg = replace(leg, believed=True, true=bool(true))
+            leg = replace(leg, reached=seen.reached, true=self._at(pose, seen.reached))
         elif leg is None or seen.target in (None, leg.target):
             return
         self.legs.append(leg)
         del self._open[env]
 
+    def _at(self, pose: Array, landmark: int) -> bool:
+        return bool(np.hypot(*(pose[:2] - self.landmark_poses[landmark, :2])) <= self.radius)
+
     def metrics(self) -> dict[str, float]:
         """Nothing without waypoints."""
         if not self.legs:
             return {}
-        count, believed = len(self.legs), sum(leg.believed for leg in self.legs)
+        count, believed = len(self.legs), sum(leg.reached is not None for leg in self.legs)
         true = sum(leg.true for leg in self.legs)
         shares = {"eval/waypoint_count": float(count), "eval/waypoint_given_up": 1 - believed / count}
         shares["eval/waypoint_truly_reached"] = true / count

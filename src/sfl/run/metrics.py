@@ -327,6 +327,13 @@ def _cell(value: Any) -> Any:
     return repr(float(value)) if isinstance(value, float) else value
 
 
+def read_columns(path: Path) -> dict[str, list[float]]:
+    """The columns of train.csv or eval.csv by name; NaN where a cell is empty."""
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if _is_whole(row)]
+    return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else ())}
+
+
 class Boards:
     """TensorBoard always, Weights & Biases when asked for: the same numbers for the eye."""
 

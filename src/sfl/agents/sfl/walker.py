@@ -124,7 +124,8 @@ class FrozenPolicy:
     @torch.no_grad()
     def sfs(self, observations: Array, references: Array) -> Array:
         """SFS of observations [B, ...] to references [R, ...], [B, R]; a frame stands for standing still before it."""
-        seen, other = (torch.cat([self._psi(row) for row in rows]) for rows in (observations, references))
+        seen = torch.cat([self._psi(row) for row in observations])
+        other = seen if references is observations else torch.cat([self._psi(row) for row in references])
         return np.asarray((seen @ other.T).cpu().numpy())
 
     def _psi(self, observation: Observation) -> Tensor:

@@ -10,15 +10,15 @@ from sfl.core.errors import UsageError
 from sfl.envs import DoomConfig
 from sfl.run.folder import LoadedRun, RunFolder, load_run, read_config, read_episodes
 from sfl.run.plots.doom import doom_figures
+from sfl.run.plots.indicators import indicators_figure
 from sfl.run.plots.maps import map_figures
+from sfl.run.plots.marks import DPI
 from sfl.run.plots.success import success_figure
 from sfl.run.progress import note
 from sfl.run.scene import SimilarityPolicy, frozen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-DPI = 150
 
 
 def draw(runs: Sequence[Path | str]) -> list[Path]:
@@ -51,6 +51,8 @@ def _save(figure: Figure, path: Path) -> Path:
 
 def _draw_maps(run: LoadedRun) -> list[Path]:
     figures = _maps(run)
+    if (indicators := indicators_figure(run)) is not None:
+        figures["indicators"] = indicators
     return [_save(figure, run.folder.figures / f"{name}.png") for name, figure in figures.items()]
 
 

@@ -35,6 +35,7 @@ from sfl.run.plots.marks import (
     draw_route,
     edge_samples,
 )
+from sfl.run.plots.panels import headline
 from sfl.run.progress import note
 from sfl.run.scene import (
     Box,
@@ -197,8 +198,9 @@ def _squares(cells: Array, **look: Any) -> PatchCollection:
 def set_title(axes: Axes, title: str, run: LoadedRun) -> None:
     """What is drawn, and of which run."""
     axes.set_title(f"{title}\n", fontsize=13, fontweight="bold")
-    subtitle = f"{run.experiment.name}, seed {run.seed}, {run.env_steps:,} steps"
-    axes.text(0.5, 1.015, subtitle, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
+    axes.text(
+        0.5, 1.015, headline(run), transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444"
+    )
 
 
 def count_bar(figure: Figure, axes: Axes, shown: ScalarMappable, label: str) -> None:

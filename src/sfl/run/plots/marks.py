@@ -21,6 +21,7 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#D55E00", "#009E73", "#D81B1B"  # Okabe a
 PALE, DARK = "#C4CCD4", "#333333"
 LEVELS = {"easy": "#56B4E9", "medium": "#009E73", "hard": "#E69F00", "hardest": "#AA4499"}
 MARGIN = 24  # map units around a maze
+DPI = 150
 
 EdgeCounts = Mapping[tuple[int, int], int]
 """Transitions by (source, target)."""

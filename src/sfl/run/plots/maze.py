@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,7 @@ from sfl.envs.mazes.files import check_free, write_whole
 from sfl.envs.mazes.free_space import FreeSpace
 from sfl.envs.tasks import Pose
 from sfl.envs.vizdoom import DoomMaze
-from sfl.run.plots import DPI
-from sfl.run.plots.marks import DARK, LEVELS, RED, corners, dot_sample, draw_walls
+from sfl.run.plots.marks import DARK, DPI, LEVELS, RED, corners, dot_sample, draw_walls
 
 GOALS = 12  # drawn for each level
 COLUMNS = 3  # of views
@@ -36,7 +36,10 @@ def draw_maze(maze: Maze, out: Path, pairs: Path | None, view_count: int, seed: 
     free = FreeSpace.of(maze)
     goals = draw_fixed_pairs(maze, free, seed, GOALS) if pairs is None else load_pairs(pairs, maze, free)
     poses = _poses(maze, free, view_count, spawn(seed, ["views"])["views"])
-    figure = maze_figure(maze, free, goals, poses, _frames(maze, poses))
+    looks = [("1, at the start", RED), *((str(number), DARK) for number in range(2, view_count + 1))]
+    shown = zip(poses, _frames(maze, poses), looks, strict=True)
+    views = [View(pose, frame, caption, colour) for pose, frame, (caption, colour) in shown]
+    figure = maze_figure(maze, free, goals, views)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=DPI, bbox_inches="tight", facecolor="white")
     return write_whole(out, picture.getvalue(), force)
@@ -57,26 +60,36 @@ def _frames(maze: Maze, poses: Sequence[Pose]) -> Array:
         env.close()
 
 
-def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, poses: Sequence[Pose], frames: Array) -> Figure:
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a player sees at a pose, with the words above it and the colour of its number on the map."""
+
+    pose: Pose
+    frame: Array  # [120, 160, 3]
+    caption: str
+    colour: str
+
+
+def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, views: Sequence[View]) -> Figure:
     """The map with the numbered places of the views, and the views below it."""
     (left, bottom), (right, top) = corners(maze)
     scale = SIDE / max(right - left, top - bottom)
-    rows = -(-len(poses) // COLUMNS)
+    rows = -(-len(views) // COLUMNS)
     width, height = max((right - left) * scale, COLUMNS * VIEW_WIDTH), (top - bottom) * scale + 1.2
     figure = Figure((width + 0.4, height + rows * VIEW_HEIGHT), layout="constrained")
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, rows * VIEW_HEIGHT)).ravel()
     axes = upper.add_subplot()
     _draw_map(axes, maze, goals)
-    _draw_poses(axes, poses, ARROW / scale)
+    _draw_poses(axes, views, ARROW / scale)
     axes.set_title(f"{maze.name}\n", fontsize=13, fontweight="bold")
     about = f"{right - left:,.0f} x {top - bottom:,.0f} units, walkable area {free.area / 1e6:.2f} million"
     axes.text(0.5, 1.015, about, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
-    upper.legend(handles=_samples(maze, goals), loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    for number, frame in enumerate(frames, 1):
-        view = lower.add_subplot(rows, COLUMNS, number)
-        view.imshow(frame)
-        view.set_title(f"{number}{', at the start' if number == 1 else ''}", fontsize=10)
-        view.set_axis_off()
+    upper.legend(handles=_samples(maze, goals, views), loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    for number, view in enumerate(views, 1):
+        shown = lower.add_subplot(rows, COLUMNS, number)
+        shown.imshow(view.frame)
+        shown.set_title(view.caption, fontsize=10)
+        shown.set_axis_off()
     return figure
 
 
@@ -92,20 +105,19 @@ def _draw_map(axes: Axes, maze: Maze, goals: Pairs) -> None:
         axes.plot(*np.array(maze.spots).T, "x", color=DARK, markersize=6, zorder=3)
 
 
-def _draw_poses(axes: Axes, poses: Sequence[Pose], length: float) -> None:
+def _draw_poses(axes: Axes, views: Sequence[View], length: float) -> None:
     """Numbered places with arrows of a length in map units."""
     look = {"arrowstyle": "-|>", "lw": 1.4, "color": DARK}
-    for number, (x, y, degrees) in enumerate(poses, 1):
+    for number, view in enumerate(views, 1):
+        x, y, degrees = view.pose
         tip = (x + length * np.cos(np.radians(degrees)), y + length * np.sin(np.radians(degrees)))
         axes.annotate("", tip, (x, y), arrowprops=look, annotation_clip=False, zorder=4)
-        axes.text(x, y, str(number), bbox=_badge(number), ha="center", va="center", fontsize=7, color="white", zorder=5)
+        badge = {"boxstyle": "circle,pad=0.25", "facecolor": view.colour, "edgecolor": "white", "lw": 0.8}
+        axes.text(x, y, str(number), bbox=badge, ha="center", va="center", fontsize=7, color="white", zorder=5)
 
 
-def _badge(number: int) -> dict[str, str | float]:
-    return {"boxstyle": "circle,pad=0.25", "facecolor": RED if number == 1 else DARK, "edgecolor": "white", "lw": 0.8}
-
-
-def _samples(maze: Maze, goals: Pairs) -> list[Line2D]:
+def _samples(maze: Maze, goals: Pairs, views: Sequence[View]) -> list[Line2D]:
+    shown = {view.colour for view in views}
+    seen = [dot_sample(colour, word) for colour, word in ((RED, "start"), (DARK, "view")) if colour in shown]
     spots = [Line2D([], [], marker="x", color=DARK, linestyle="", label="spawn spot")] if maze.spots else []
-    levels = [dot_sample(LEVELS[level], f"{level} goal") for level in goals.levels]
-    return [dot_sample(RED, "start"), dot_sample(DARK, "view"), *spots, *levels]
+    return [*seen, *spots, *(dot_sample(LEVELS[level], f"{level} goal") for level in goals.levels)]
