@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended, recommended_for_frames
 from sfl.core.config import require
 from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
@@ -92,6 +92,22 @@ def _random_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     return Experiment(name, env, RandomConfig(), train, _doom_eval(spawn))
 
 
+def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
+    """Our best in a maze, or without a name in whichever maze `--env.maze` says: one setting for all of a spawn."""
+    name = f"sfl-doom-{spawn}" if maze is None else f"sfl-doom-{maze}-{spawn}"
+    env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
+    train = TrainConfig(steps=2_000_000, env_count=64, eval_every=250_000, checkpoint_every=500_000, log_every=10_000)
+    return Experiment(name, replace(env, max_steps=500), recommended_for_frames(), train, _doom_eval(spawn))
+
+
+def _small_doom() -> Experiment:
+    """A maze for a laptop without a GPU."""
+    agent = recommended_for_frames("compact", hidden=(512, 512))
+    train = TrainConfig(steps=150_000, env_count=16, eval_every=25_000, checkpoint_every=50_000, log_every=2_000)
+    env = DoomConfig("small", spawn="random", max_steps=500)
+    return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random"))
+
+
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = _ours("multiroom-n4", 60_000)
@@ -108,6 +124,9 @@ def _all() -> dict[str, Experiment]:
     listed += [_tabular(env) for env in ("fourroom", "multiroom-n3")]
     listed += [_random(env) for env in MINIGRID]
     spawns: tuple[Spawn, ...] = ("random", "fixed")
+    listed += [_small_doom()]
+    listed += [_ours_doom(spawn) for spawn in spawns]
+    listed += [_ours_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     return {experiment.name: experiment for experiment in listed}
@@ -172,6 +191,9 @@ def tiny(experiment: Experiment) -> Experiment:
     if not isinstance(agent, RandomConfig):
         landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
         agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
+    if isinstance(agent, FrameSFLConfig):
+        successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
+        agent = replace(agent, successor=successor)
     if isinstance(agent, TabularConfig):
         agent = replace(agent, solve_every=200)
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)

@@ -304,10 +304,13 @@ def test_at_the_goals_landmark_it_heads_for_the_goal_at_once() -> None:
     assert script.see(2) == GOAL
 
 
-def test_of_several_links_the_nearest_to_the_agent_is_taken() -> None:
-    script = Script().begin(goal_links=[3, 1])
-    assert script.see(0) == 1
-    assert script.route == (0, 1, GOAL)
+def test_of_several_links_the_best_is_taken_and_the_next_when_the_goal_was_not_found_there() -> None:
+    script = Script(replan_after=1).begin(goal_links=[3, 1])
+    script.see(2)
+    assert script.route == (2, 3, GOAL)
+    assert script.see(3) == GOAL
+    script.see(3)
+    assert script.route[-2:] == (1, GOAL)
     script.begin(goal_links=[5, 3])  # the best link cannot be reached, the second can
     script.see(2)
     assert script.route == (2, 3, GOAL)

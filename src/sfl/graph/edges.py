@@ -35,6 +35,8 @@ class EdgeConfig:
     weight: Literal["exp", "log-frequency", "steps"] = "exp"
     """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
     code), or the mean number of steps that its transitions took, times the tries per success."""
+    doubt: float = 0.0
+    """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
     k_nearest: int = 0
     """Keep only each landmark's k most frequent outgoing edges; 0 = all."""
     temporal: float = 0.0
@@ -50,6 +52,7 @@ class EdgeConfig:
 
     def __post_init__(self) -> None:
         require(self.threshold >= 0, f"edges.threshold must not be negative, got {self.threshold}.")
+        require(self.doubt >= 0, f"edges.doubt must not be negative, got {self.doubt}.")
         require(self.k_nearest >= 0, f"edges.k-nearest must not be negative, got {self.k_nearest}.")
         require(0 <= self.temporal <= 1, f"edges.temporal must lie in [0, 1], got {self.temporal}.")
         require(self.failure_limit >= 0, f"edges.failure-limit must not be negative, got {self.failure_limit}.")
@@ -151,7 +154,7 @@ def form_edges(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> Edg
     if config.k_nearest:
         mask = k_nearest_mask(edges, config.k_nearest)
         edges, steps = edges.keep(mask), steps[mask]
-    weights = edge_weights(edges, steps, config.weight)
+    weights = edge_weights(edges, steps, config.weight) * (1.0 + config.doubt / edges.counts)
     return Edges(edges.size, edges.sources, edges.targets, edges.counts, weights)
 
 

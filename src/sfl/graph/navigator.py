@@ -6,6 +6,7 @@ goes on; it must end at the target or with the episode, and does so here: the en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,9 +34,15 @@ class NavigatorConfig:
     frontier_among: Literal["all", "component"] = "all"
     """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
     released code)."""
-    reached: Literal["nearest", "localized"] = "nearest"
-    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), or when the agent is
-    localized to it (the released code)."""
+    reached: Literal["nearest", "localized", "similar"] = "nearest"
+    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), when the agent is localized
+    to it (the released MiniGrid code), or then and also when its own SFS is at least `reach_threshold`."""
+    reach_threshold: float = 0.9
+    """The SFS at which a landmark counts as reached, whatever other landmarks are more similar (reached `similar`)."""
+    look_ahead: int = 1
+    """So many of the next landmarks of the route may be reached or aimed at (reached `similar`)."""
+    aim_threshold: float = 1.0
+    """Go straight to the farthest of those with at least this SFS (reached `similar`); 1 = to the next."""
     replan_off_route: bool = True
     """Plan anew when localized to a landmark that is not on the route."""
     replan_after: int = 8
@@ -50,9 +57,12 @@ class NavigatorConfig:
     """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
 
     def __post_init__(self) -> None:
-        for name in ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices"):
+        for name in ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead"):
             value = getattr(self, name)
             require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
+        for name in ("reach_threshold", "aim_threshold"):
+            value, option = getattr(self, name), name.replace("_", "-")
+            require(-1.0 <= value <= 1.0, f"navigator.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
         require(self.shake_steps >= 0, f"navigator.shake-steps must not be negative, got {self.shake_steps}.")
         require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
 
@@ -64,6 +74,7 @@ class Sighting:
     localized: int | None  # the landmark the agent is at
     nearest: int | None  # the most similar landmark, whatever the threshold; None without landmarks
     step: int  # environment steps so far, to date failures
+    ahead: Sequence[float] = ()  # SFS to what `Navigator.ahead` named, where that was asked for
 
 
 @dataclass
@@ -89,20 +100,36 @@ class Navigator:
         self.reached: int | None = None
         """The landmark of the route that counted as reached at the last decision."""
         self.failures: list[tuple[int, int]] = []
+        self._tried: set[int] = set()  # landmarks that the goal is joined to, but it was not found there
+        self._ahead: Sequence[float] = ()  # SFS to the landmarks from `trip.position` on
         self._avoided: set[tuple[int, int]] = set()
         self.finished: list[bool] = []
         self._explore_left = 0
         self._trips = 0
+        self._shaking = False
 
     def begin(self, goal_links: Array | None) -> None:
         """A new episode. `goal_links` are the landmarks that the goal is joined to, best first; None = explore."""
         self.trip, self.goal_links, self.route_found = None, goal_links, True
         self._avoided.clear()
+        self._tried.clear()
         self._explore_left = self._trips = 0
+
+    def ahead(self) -> Route:
+        """What to know the SFS of before the next step: the next landmarks of the route, the goal among them."""
+        if self.trip is None or self.config.reached != "similar":
+            return ()
+        return self.trip.route[self.trip.position : self.trip.position + self.config.look_ahead]
+
+    @property
+    def waypoint(self) -> int | None:
+        """The landmark of the route (or `GOAL`) that is next to be reached; None: no trip, or random steps on one."""
+        on_the_way = self.trip is not None and not self._shaking
+        return self.trip.route[self.trip.position] if self.trip is not None and on_the_way else None
 
     def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
         """One decision: the landmark (or `GOAL`) to go to, or None to act at random."""
-        self.reached = None
+        self.reached, self._ahead, self._shaking = None, seen.ahead, False
         if self.trip is not None:
             self._follow(seen, planner)
         if self.trip is None:
@@ -113,9 +140,15 @@ class Navigator:
         self.trip.steps += 1
         if self.trip.shake_left > 0:
             self.trip.shake_left -= 1
+            self._shaking = True
             return None
         self.trip.steps_on_leg += 1
-        return self.trip.route[self.trip.position]
+        return self._aim(self.trip)
+
+    def _aim(self, trip: Trip) -> int:
+        """The next landmark, or one farther ahead that is already similar enough to go straight there."""
+        near = [place for place, sfs in enumerate(self._ahead) if sfs >= self.config.aim_threshold]
+        return trip.route[trip.position + max(near, default=0)]
 
     def state(self) -> list[int]:
         """Everything but the goal as plain numbers: counters, failed edges, then the trip under way."""
@@ -139,11 +172,11 @@ class Navigator:
         """Advance along the route, plan anew, or end the trip."""
         trip = self.trip
         assert trip is not None
-        ahead = trip.route[trip.position :]
-        here = self._here(seen)
-        if here is not None and here in ahead:
-            trip.position += ahead.index(here) + 1
-            self.reached = here
+        passed = self._passed(seen, trip.route[trip.position :])
+        if passed:
+            trip.position += passed
+            self._ahead = self._ahead[passed:]
+            self.reached = trip.route[trip.position - 1]
             trip.steps_on_leg = 0
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
@@ -155,8 +188,17 @@ class Navigator:
         if self.trip is not None and trip.steps >= trip.limit:
             self._end_trip(reached=False)
 
+    def _passed(self, seen: Sighting, ahead: Route) -> int:
+        """How many landmarks of the route are behind the agent once the farthest that counts as reached is."""
+        here = self._here(seen)
+        reached = [] if here is None or here not in ahead else [ahead.index(here)]
+        for place, sfs in enumerate(seen.ahead):
+            if sfs >= self.config.reach_threshold and ahead[place] != GOAL:
+                reached.append(place)
+        return max(reached, default=-1) + 1
+
     def _here(self, seen: Sighting) -> int | None:
-        """The landmark that counts as reached."""
+        """The landmark where the agent takes itself to be."""
         return seen.nearest if self.config.reached == "nearest" else seen.localized
 
     def _lost(self, seen: Sighting, trip: Trip) -> bool:
@@ -171,7 +213,10 @@ class Navigator:
         trip = self.trip
         assert trip is not None
         source, target = trip.route[trip.position - 1], trip.route[trip.position]
-        if trip.position > 0 and GOAL not in (source, target):
+        self._ahead = ()
+        if target == GOAL:
+            self._tried.add(source)
+        elif trip.position > 0:
             self.failures.append((source, target))
             self._avoided.add((source, target))
         start = seen.localized if seen.localized is not None else seen.nearest
@@ -244,10 +289,12 @@ class Navigator:
         if destination != GOAL:
             return planner.route(start, destination)
         assert self.goal_links is not None
-        distances = planner.distances(start)[self.goal_links]
-        if not np.isfinite(distances).any():
+        links = self.goal_links[np.isfinite(planner.distances(start)[self.goal_links])].tolist()
+        if not links:
             raise NoRouteError(f"The landmark graph holds no route from {start} to the goal.")
-        return (*planner.route(start, int(self.goal_links[int(np.argmin(distances))])), GOAL)
+        if self._tried.issuperset(links):
+            self._tried.clear()
+        return (*planner.route(start, next(link for link in links if link not in self._tried)), GOAL)
 
 
 _NO_LIMIT = 2**62

@@ -71,7 +71,8 @@ class SFLAgent:
             self._acted += len(env_indices)
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
         states = self.representation.perceive(observations, env_indices)
-        sight = self.memory.see(self.representation, states, env_indices, self.representation.catch_up)
+        routes = self._walker.routes(env_indices)
+        sight = self.memory.see(self.representation, states, env_indices, self.representation.catch_up, routes)
         self._propose(sight, env_indices, states)
         for env, landmark in zip(env_indices.tolist(), sight.localized, strict=True):
             self._update_graph(env, landmark)

@@ -137,6 +137,49 @@ class TabularConfig:
         require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
 
 
+def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_024, 1_024)) -> FrameSFLConfig:
+    """Our own settings over frames; docs/agents/sfl.md says what each difference from the paper's is for."""
+    return FrameSFLConfig(
+        frames=FrameConfig(encoder=encoder, phi="newest"),
+        successor=SuccessorConfig(
+            hidden=hidden,
+            batch_norm=False,
+            gamma=0.95,
+            n_step=5,
+            learning_rate=5e-4,
+            target_rate=0.01,
+            start_step=1_000,
+            updates_per_step=0.125,
+            unit_scale=True,
+        ),
+        landmarks=LandmarkConfig(
+            limit=5_000,
+            add_threshold=0.8,
+            localize_threshold=0.85,
+            window=3,
+            candidates_per_add=50,
+            add_every=2_000,
+            update_every=2_000,
+            start_step=20_000,
+        ),
+        edges=EdgeConfig(threshold=0.0, directed=False, weight="steps", doubt=4.0, form_every=2_000),
+        navigator=NavigatorConfig(
+            frontier_steps=400,
+            steps_per_landmark=20,
+            explore_steps=100,
+            replan_after=20,
+            replan_off_route=False,
+            frontier_among="component",
+            reached="similar",
+            look_ahead=6,
+            aim_threshold=0.7,
+            avoid_failed=True,
+            shake_steps=4,
+        ),
+        goal_links=5,
+    )
+
+
 AnySFLConfig = SFLConfig | FrameSFLConfig | TabularConfig
 """Whatever the graph and the navigation are the same for."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sfl.agents.sfl.representation import PsiSource, unit
-from sfl.data.types import Array, Observation
+from sfl.data.types import GOAL, Array, Observation
 from sfl.graph.landmarks import (
     EXACT,
     LandmarkConfig,
@@ -21,6 +21,7 @@ from sfl.graph.landmarks import (
     landmark_to_replace,
     localize,
 )
+from sfl.learners.device import to_device
 from sfl.learners.localizer import Localizer
 
 CANDIDATE_LIMIT = 4_096
@@ -54,6 +55,30 @@ class Sight:
     similarity: list[float]  # [B] highest SFS to any landmark, median over the last W steps; -inf without landmarks
     localized: Sequence[int | None]  # [B]
     nearest: Sequence[int | None]  # [B] most similar landmark, whatever the threshold
+    ahead: Sequence[Sequence[float]]  # [B] SFS to the landmarks that were asked about
+
+
+class Routes:
+    """The landmarks ahead of some environments, the goal among them, whose SFS they want to know."""
+
+    def __init__(self, ahead: Sequence[Sequence[int]], goals: Tensor | None) -> None:
+        """`ahead`: for each environment landmarks, or `GOAL`; `goals` [B, F]: unit psi of their goals, if they have."""
+        self._ahead, self._goals = ahead, goals
+        self._most = max(map(len, ahead), default=0)
+
+    def similarity(self, smoothed: Tensor, psi: Tensor) -> Tensor:
+        """[B, most] SFS, given the one to all landmarks [B, L] and unit psi [B, F]; short rows are filled up."""
+        table = np.array([[*row, *[0] * (self._most - len(row))] for row in self._ahead], np.int64)
+        places = to_device(table.reshape(len(self._ahead), self._most), smoothed.device)
+        found = smoothed.gather(1, places.clamp_min(0))
+        if self._goals is None:
+            return found
+        return torch.where(places == GOAL, (psi * self._goals).sum(1, keepdim=True), found)
+
+    def cut(self, numbers: list[float]) -> list[list[float]]:
+        """The answer, row by row, without what filled them up."""
+        starts = range(0, len(self._ahead) * self._most, self._most) if self._most else [0] * len(self._ahead)
+        return [numbers[start : start + len(row)] for start, row in zip(starts, self._ahead, strict=True)]
 
 
 class LandmarkMemory:
@@ -81,28 +106,34 @@ class LandmarkMemory:
         states: Array | Tensor,
         env_indices: Array,
         meanwhile: Callable[[], None] | None = None,
+        routes: Routes | None = None,
     ) -> Sight:
         """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7).
 
         `meanwhile` is called when all of this was asked of the device and before its answer is waited for.
         """
         psi = source.psi(states)
-        smoothed = self.localizer.smooth(self.localizer.similarity(unit(psi.mean(1))), env_indices)
+        mean = unit(psi.mean(1))
+        smoothed = self.localizer.smooth(self.localizer.similarity(mean), env_indices)
         units, count = unit(psi), len(smoothed)
-        best, places = smoothed.max(1) if self.observations else (smoothed, smoothed)
-        answer = torch.cat([best, places.to(best.dtype)])  # one copy from the device instead of two
+        parts = list(smoothed.max(1)) if self.observations else []
+        if routes is not None and self.observations:
+            parts.append(routes.similarity(smoothed, mean).flatten())
+        # One copy from the device instead of three.
+        answer = torch.cat([part.to(mean.dtype) for part in parts]) if parts else mean[:0, 0]
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
-            return Sight(units, [-math.inf] * count, [None] * count, [None] * count)
+            return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count)
         numbers = answer.tolist()
-        similarity, nearest = numbers[:count], list(map(int, numbers[count:]))
+        similarity, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
+        ahead = [()] * count if routes is None else routes.cut(numbers[2 * count :])
         if self.config.localize_threshold >= EXACT:
             localized = [self._index.get(state.tobytes()) for state in np.asarray(states)]
         else:
             threshold = self.config.localize_threshold
             localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, similarity, strict=True)]
-        return Sight(units, similarity, localized, nearest)
+        return Sight(units, similarity, localized, nearest, ahead)
 
     def accepts(self, similarity: float) -> bool:
         """A state with this highest SFS to any landmark is worth keeping as a candidate."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sfl.agents.sfl.config import AnySFLConfig
-from sfl.agents.sfl.memory import LandmarkMemory, Sight
+from sfl.agents.sfl.memory import LandmarkMemory, Routes, Sight
 from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.graph.navigator import Navigator, Sighting
@@ -47,6 +47,16 @@ class Walker:
         similarity = self.memory.localizer.similarity(psi)[0].cpu().numpy()
         navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
 
+    def routes(self, env_indices: Array) -> Routes | None:
+        """What these environments have ahead of them; None: nobody wants to know."""
+        if self._config.navigator.reached != "similar":
+            return None
+        envs = env_indices.tolist()
+        goals = [self._goals.get(env) for env in envs]
+        known = next((goal for goal in goals if goal is not None), None)
+        rows = None if known is None else torch.stack([known if goal is None else goal for goal in goals])
+        return Routes([self._navigators[env].ahead() for env in envs], rows)
+
     def choose(self, sight: Sight, env_indices: Array, step: int, action_count: int) -> tuple[Array, Array]:
         """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
         actions = self._rng.integers(action_count, size=len(env_indices))
@@ -54,9 +64,9 @@ class Walker:
         greedy: dict[int, int] = {}  # the targets of rows that go to one
         for row, env in enumerate(env_indices.tolist()):
             navigator = self._navigators[env]
-            sighting = Sighting(sight.localized[row], sight.nearest[row], step)
+            sighting = Sighting(sight.localized[row], sight.nearest[row], step, sight.ahead[row])
             target = navigator.step(sighting, self.planner, self.memory.set, self._rng)
-            self._thoughts[env] = (sighting.localized, target)
+            self._thoughts[env] = (sighting.localized, navigator.waypoint)
             exploring[row] = target is None
             if target is not None and self._rng.random() >= self._epsilon:
                 greedy[row] = target
@@ -114,7 +124,8 @@ class FrozenPolicy:
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B] along the shortest route to each environment's goal."""
         states = self._source.perceive(observations, env_indices)
-        sight = self._walker.memory.see(self._source, states, env_indices)
+        routes = self._walker.routes(env_indices)
+        sight = self._walker.memory.see(self._source, states, env_indices, routes=routes)
         return self._walker.choose(sight, env_indices, 0, self._action_count)[0]
 
     def explain(self, env_index: int) -> Explanation:
