@@ -102,6 +102,7 @@ class FrameRepresentation(FrameStates):
         self._replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.frames.stack)
         self._steps = ResidentSteps(successor, self._store, config.frames.stack, device)
         self._due = 0.0
+        self._puts_off = device.type != "cpu"
         self._metrics = Metrics()
 
     def psi(self, states: Array | Tensor) -> Tensor:
@@ -126,7 +127,7 @@ class FrameRepresentation(FrameStates):
         config = self.config.successor
         if env_steps > config.start_step:
             self._due += new_steps * config.updates_per_step
-        if self.device.type == "cpu":
+        if not self._puts_off:
             self.catch_up()
         metrics, self._metrics = self._metrics, Metrics()
         return metrics
