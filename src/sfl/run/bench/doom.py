@@ -45,6 +45,9 @@ GPU_RATE, CPU_SHARE = 8_000, 20
 MEMORY_LIMIT = 8_000
 """Megabytes, of the process without its games, and of the GPU."""
 
+TOGETHER = 8
+"""Pieces of work that are timed at once, so that waiting for a GPU counts little."""
+
 RANDOM_STEPS = 40
 """Of each game, before anything is learned."""
 
@@ -293,16 +296,19 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     envs = np.arange(-(-bench.env_count // 2))
     frames = np.random.default_rng(0).integers(0, 256, size=(len(envs), 120, 160, 3), dtype=np.uint8)
     states = source.perceive(frames, envs)
-    decisions = round(1 / loop.config.successor.updates_per_step)
+    decisions = round(TOGETHER / loop.config.successor.updates_per_step)
 
     def learn() -> None:
         source.update(loop.agent.env_steps, decisions)
         source.catch_up()
 
+    def repeated(action: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [action() for _ in range(TOGETHER)]
+
     actions: dict[str, Callable[[], object]] = {
         "a gradient step": learn,
-        f"encoding {len(envs)} frames": lambda: source.perceive(frames, envs),
-        f"localizing {len(envs)} states": lambda: memory.see(source, states, envs),
+        f"encoding {len(envs)} frames": repeated(lambda: source.perceive(frames, envs)),
+        f"localizing {len(envs)} states": repeated(lambda: memory.see(source, states, envs)),
     }
     with torch.no_grad():
         rates = {name: rate_of(_waited_for(action, bench), 0.1 * bench.seconds) for name, action in actions.items()}
@@ -310,13 +316,10 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
 
 
 def _waited_for(action: Callable[[], object], bench: DoomBench) -> Callable[[], int]:
-    """Eight of them, so that waiting for a GPU counts little."""
-
     def turn() -> int:
-        for _ in range(8):
-            action()
+        action()
         if bench.device.startswith("cuda"):
             torch.cuda.synchronize()
-        return 8
+        return TOGETHER
 
     return turn
