@@ -59,7 +59,7 @@ SMALL_DOOM = replace(
     agent=FrameSFLConfig(
         FrameConfig("compact"),
         SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
-        replay_size=50_000,  # the random steps of the beginning stay in it
+        replay_size=1_000,
     ),
 )
 
