@@ -150,6 +150,28 @@ def test_gradient_steps_are_those_of_the_configuration(encoder: str, views: Arra
     assert agent.representation.successor.gradient_steps == 40  # type: ignore[attr-defined]
 
 
+def test_gradient_steps_that_are_put_off_are_made_at_the_next_act_and_none_is_left_in_a_checkpoint(
+    encoder: str, views: Array
+) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    source = agent.representation
+    assert isinstance(source, FrameRepresentation)
+    source._puts_off = True  # as on a GPU
+    ring = Ring(views, agent)
+    counts = []
+    for _ in range(100):
+        ring.go(1)
+        counts.append(source.successor.gradient_steps)
+    # Two decisions a turn, half a step: the step that turns 22, 24, ... (44, 48, ... decisions) call for is made by the
+    # next turn's act, before landmarks are collected as well as after.
+    assert counts == [max(0, (turn - 1) // 2 - 10) for turn in range(1, 101)]
+    state = agent.state_dict()
+    assert source.successor.gradient_steps == state.counters["representation"]["gradient_steps"] == 40
+    assert state.counters["representation"]["due"] < 1
+    agent.policy(seed=0)
+    assert source.successor.gradient_steps == 40
+
+
 def test_weights_that_differ_in_one_number_are_another_encoder() -> None:
     first, second = FrameEncoder("compact"), FrameEncoder("compact")
     second.load_state_dict(first.state_dict())

@@ -20,6 +20,7 @@ SETTINGS: list[dict[str, object]] = [
     {},
     {"batch_norm": False},
     {"whiten": True},
+    {"whiten": True, "whiten_mean": True, "whiten_ridge": 0.1, "whiten_every": 2},
     {"target_rate": 0.1},
     {"unit_scale": True, "huber_delta": 0.1},
     {"n_step": 1},
@@ -31,7 +32,7 @@ def make_learner(settings: dict[str, object], device: torch.device = CPU) -> tup
     defaults: dict[str, object] = {"hidden": (24, 16), "gamma": 0.9, "n_step": STEPS, "target_every": 3}
     config = SuccessorConfig(batch_size=SIZE, learning_rate=1e-2, **(defaults | settings))  # type: ignore[arg-type]
     torch.manual_seed(0)
-    learner = SuccessorLearner(config, STACK * FEATURES, EnvSpec((1,), "uint8", ACTIONS), device)
+    learner = SuccessorLearner(config, STACK * FEATURES, EnvSpec((1,), "uint8", ACTIONS), device, stack=STACK)
     generator = torch.Generator().manual_seed(1)
     store = FeatureStore(ROOM, torch.full((FEATURES,), 0.5, device=device))
     store.hold_rows(torch.randn(ROOM, FEATURES, generator=generator).to(device))

@@ -253,9 +253,22 @@ def test_directions_without_variance_are_not_blown_up() -> None:
     assert (phi @ whitening.matrix)[:, 2].abs().max() < 1e-5
 
 
-def test_whitening_averages_over_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Whitening, "REFRESH_EVERY", 1)
-    whitening = Whitening(1)
+def test_whitening_can_take_the_mean_out_and_spare_small_directions() -> None:
+    generator = torch.Generator().manual_seed(0)
+    phi = torch.randn(4_000, 2, generator=generator) * torch.tensor([2.0, 0.1]) + torch.tensor([5.0, -3.0])
+    whitening = Whitening(2, centred=True, ridge=0.5)
+    whitening.track(
+        torch.cat([torch.randn(4_000, 2), phi], dim=1), torch.ones(4_000)
+    )  # a stack: only the newest counts
+    moved = (phi - whitening.shift) @ whitening.matrix
+    assert moved.mean(0).tolist() == pytest.approx([0.0, 0.0], abs=1e-4)
+    # The moments are 4 and 0.01, and half of their mean is added to both.
+    assert moved.std(0).tolist() == pytest.approx([(4 / 5.0) ** 0.5, (0.01 / 1.01) ** 0.5], rel=0.1)
+    assert whitening(torch.cat([phi, phi], dim=1)).shape == (4_000, 4)
+
+
+def test_whitening_averages_over_batches() -> None:
+    whitening = Whitening(1, refresh_every=1)
     for size in (1.0, 5.0, 2.0):
         whitening.track(torch.tensor([[-size], [size]]), torch.ones(2))
     # The mean of the squares is (1 + 25 + 4) / 3 = 10.

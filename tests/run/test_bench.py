@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from sfl import experiments
+from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
 from sfl.core.errors import UsageError
 from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, EnvSpec, Transitions
@@ -20,7 +22,10 @@ from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLea
 from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.heads import Draws
-from sfl.run.bench import MEMORY, SHARES, SPEED, bench
+from sfl.nn.weights import load_encoder
+from sfl.run.bench import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
+from sfl.run.bench.doom import SPANS as DOOM_SPANS
+from sfl.run.bench.doom import rate_of, usable_encoder
 from sfl.run.bench.eager import (
     PlainEncoder,
     PlainLoop,
@@ -49,6 +54,14 @@ TINY = Sizes(
     turn_seconds=0.001,
 )
 CPU = torch.device("cpu")
+SMALL_DOOM = replace(
+    experiments.get("random-doom-small-random"),
+    agent=FrameSFLConfig(
+        FrameConfig("compact"),
+        SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
+        replay_size=1_000,
+    ),
+)
 
 
 def small(name: str) -> Subject:
@@ -69,7 +82,8 @@ def step_of(frames: list[int], actions: list[int], after: list[int], ended: list
 
 def test_every_declared_figure_is_given() -> None:
     known = {name: experiments.tiny(experiments.get(name)) for name in {*SPEED, *SHARES, MEMORY}}
-    rows = bench("all", known, TINY)
+    doom = DoomBench(seconds=0.2, env_count=2, experiment=SMALL_DOOM, landmarks=(10, 30), games=(1, 2))
+    rows = bench("all", known, TINY, doom)
     figures = {(r["benchmark"], r["name"], r["unit"]): r for r in rows}
     assert len(figures) == len(rows)
     for name in SPEED:
@@ -86,6 +100,16 @@ def test_every_declared_figure_is_given() -> None:
         assert ("graph", f"{count} landmarks: one route", "ms") in figures
     assert figures["graph", "70 landmarks: memory", "MB"]["must"] == "<= 150"
     assert figures["memory", f"{MEMORY}: highest of a run", "MB"]["must"] == "<= 1000"
+    rates = [figures["doom", f"bare simulator, {count} games", "decisions/s"]["value"] for count in (1, 2)]
+    assert max(rates) in [r["value"] for r in rows if "best" in r["name"]]
+    for count in (10, 30):
+        name = f"{count} landmarks"
+        assert figures["doom", f"{name}: gradient steps", "per decision"]["held"] == "yes"
+        assert figures["doom", f"{name}: of the bare simulator", "percent"]["must"] == ">= 20"
+        assert figures["doom", f"{name}: memory", "MB"]["must"] == "<= 8000"
+        shares = [figures["doom", f"{name}: {part}", "percent"]["value"] for part in (*DOOM_SPANS, "rest")]
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+        assert figures["doom", f"{name}: a gradient step", "ms"]["value"] > 0
     assert all(math.isfinite(r["value"]) for r in rows)
     assert all(list(r) == ["benchmark", "name", "value", "unit", "must", "held"] for r in rows)
 
@@ -95,6 +119,47 @@ def test_a_benchmark_that_does_not_exist() -> None:
         bench("grahp", {})
     with pytest.raises(UsageError, match="random-fourroom is something else"):
         minigrid_only(experiments.get("random-fourroom"))
+    with pytest.raises(UsageError, match="choose an experiment of it"):
+        bench("doom", {}, doom=DoomBench(experiment=experiments.get("sfl-fourroom")))
+    with pytest.raises(UsageError, match="measures SFL over frames"):
+        DoomBench(experiment=experiments.get("random-doom-small-random")).agent("compact", 10)
+
+
+def test_what_is_not_asked_for_suits_the_experiment_or_the_device() -> None:
+    plain = doom_bench(3.0, None, None, None, "cpu")
+    assert (plain.seconds, plain.env_count, plain.encoder, plain.env.maze) == (3.0, 8, "compact", "small")
+    chosen = doom_bench(3.0, None, None, SMALL_DOOM, "cpu")
+    assert (chosen.env_count, chosen.encoder) == (SMALL_DOOM.train.env_count, "compact")
+    assert doom_bench(3.0, 5, "place", SMALL_DOOM, "cpu").agent("file", 70).landmarks.limit == 70
+    with pytest.raises(UsageError, match="--seconds must be above 0, got -1"):
+        doom_bench(-1.0, None, None, None, "cpu")
+    with pytest.raises(UsageError, match="--envs must be 1 or more, got 0"):
+        doom_bench(1.0, 0, None, None, "cpu")
+
+
+def test_rates_count_what_was_done_in_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("sfl.run.bench.doom.time.perf_counter", lambda: clock[0])
+
+    def turn() -> int:
+        clock[0] += 0.25 if clock[0] < 2 else 0.5  # the first turns are not counted
+        return 5
+
+    assert rate_of(turn, 10.0) == 10.0
+    assert clock[0] == 12.0
+
+
+def test_an_encoder_without_weights_gets_random_ones(tmp_path: Path) -> None:
+    with usable_encoder("resnet18", "cpu") as path:
+        assert load_encoder(path).name == "resnet18"
+        with usable_encoder(path, "cpu") as same:
+            assert same == path
+    assert not Path(path).exists()
+    with (
+        pytest.raises(UsageError, match="Cannot read an encoder"),
+        usable_encoder(str(tmp_path / "a.safetensors"), "cpu"),
+    ):
+        pass
 
 
 def test_rows_say_whether_the_figure_is_what_it_must_be() -> None:

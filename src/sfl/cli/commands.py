@@ -145,9 +145,12 @@ def bench(options: BenchOptions) -> int:
     """Measure."""
     from sfl import experiments
     from sfl.run.bench import bench as measure
+    from sfl.run.bench import doom_bench
     from sfl.run.console import print_rows, write_rows
 
-    rows = measure(options.name, experiments.EXPERIMENTS)
+    experiment = None if options.experiment is None else experiments.get(options.experiment)
+    doom = doom_bench(options.seconds, options.envs, options.encoder, experiment, options.device)
+    rows = measure(options.name, experiments.EXPERIMENTS, doom=doom)
     print_rows(rows)
     if options.out:
         write_rows(options.out, rows)

@@ -112,10 +112,22 @@ class VideoOptions:
 class BenchOptions:
     """Measure speed and memory."""
 
-    name: Positional[Literal["minigrid", "graph", "all"]] = "all"
-    """minigrid: where a training step's time goes; graph: cost of growing graphs."""
+    name: Positional[Literal["minigrid", "graph", "doom", "all"]] = "all"
+    """minigrid: where a training step's time goes; graph: cost of growing graphs; doom: decisions per second in
+    ViZDoom, of the simulator and of the whole training loop."""
     out: Path | None = None
     """Also write the rows to this CSV file."""
+    seconds: float = 10.0
+    """doom: length of each measurement."""
+    envs: int | None = None
+    """doom: games of the training loop; by default the experiment's, else 64 with a GPU and 8 without."""
+    encoder: str | None = None
+    """doom: a shipped encoder, a file, or a kind of encoder with random weights; by default the experiment's, else
+    place with a GPU and compact without."""
+    experiment: str | None = None
+    """doom: measure the agent of this experiment in its maze; by default the paper's settings in the maze small."""
+    device: str = "auto"
+    """doom: auto, cpu or cuda; everything else is measured on the CPU."""
 
 
 @dataclass(frozen=True)

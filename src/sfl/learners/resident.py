@@ -61,7 +61,7 @@ class ResidentSteps:
             for row in to_device(self._packed(batch), self._device):
                 self._input.copy_(row)
                 if self._learner.config.whiten:
-                    first = self._store.at(self._places[:, 0]).flatten(1)
+                    first = self._store.at(self._places[:, 0, -1])  # of each state the newest frame
                     self._learner.whitening.track(first, torch.ones_like(self._ahead_weights))
                 self._step()
                 self._learner.count_step()

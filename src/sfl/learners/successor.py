@@ -47,6 +47,14 @@ class SuccessorConfig:
     whiten: bool = False
     """Decorrelate phi first (second moment = identity): psi is then learned in a tenth of the gradient steps, and no
     direction of phi dominates its cosine."""
+    whiten_mean: bool = False
+    """Take the mean of phi out, too. A fixed encoder's features of one maze share a large part, which makes every
+    cosine high; of learned features it is better left in."""
+    whiten_ridge: float = 0.0
+    """Added to all moments, as a share of their mean, before features are divided by their roots: the directions of
+    least variance are not blown up to the size of the others."""
+    whiten_every: int = 50
+    """Gradient steps between two roots of the moments."""
     unit_scale: bool = False
     """Learn (1 - gamma) psi, which has the same cosine and stays on the scale of phi."""
 
@@ -60,6 +68,8 @@ class SuccessorConfig:
         require(self.huber_delta > 0, f"successor.huber-delta must be positive, got {self.huber_delta}.")
         require(0 <= self.count_power <= 1, f"successor.count-power must lie in [0, 1], got {self.count_power}.")
         require(0 <= self.target_rate <= 1, f"successor.target-rate must lie in [0, 1], got {self.target_rate}.")
+        require(self.whiten_every >= 1, f"successor.whiten-every must be at least 1, got {self.whiten_every}.")
+        require(self.whiten_ridge >= 0, f"successor.whiten-ridge must not be negative, got {self.whiten_ridge}.")
         require(self.updates_per_step >= 0, f"successor.updates-per-step must be >= 0, got {self.updates_per_step}.")
 
 
@@ -101,16 +111,24 @@ class SuccessorLearner:
     """The network psi, its slowly moving target, and its gradient step."""
 
     def __init__(
-        self, config: SuccessorConfig, dim: int, spec: EnvSpec, device: torch.device, outputs: int | None = None
+        self,
+        config: SuccessorConfig,
+        dim: int,
+        spec: EnvSpec,
+        device: torch.device,
+        outputs: int | None = None,
+        stack: int = 1,
     ) -> None:
-        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
+        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features; `stack`:
+        equal parts of the state that are whitened each for itself."""
         self.config = config
         self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm, outputs).to(device)
         self.target = MeanNetwork(self.network)
         self.network.eval()  # training takes its own way through the layers
         self._scale = 1.0 - config.gamma if config.unit_scale else 1.0
         self.optimiser = Adam(self.network, config.learning_rate, epsilon=0.01 / config.batch_size)
-        self.whitening = Whitening(dim).to(device)
+        white = Whitening(dim // stack, config.whiten_mean, config.whiten_ridge, config.whiten_every)
+        self.whitening = white.to(device)
         self.gradient_steps = 0
 
     @torch.inference_mode()
@@ -160,21 +178,25 @@ class SuccessorLearner:
 class Whitening(nn.Module):
     """Running second moment of phi, and the symmetric matrix that makes it the identity; no change until tracked.
 
-    The mean is left in: it lets the cosine tell far states apart, as the constant part of one-hot features does.
+    The mean may be left in: it lets the cosine tell far states apart, as the constant part of one-hot features does.
     The symmetric root is taken because it moves continuously when the moment does: psi need not be relearned.
     """
 
-    REFRESH_EVERY = 50
     FLOOR = 1e-6
     """Directions with less than this share of the largest moment are noise and are not blown up further."""
 
     moment: Tensor
+    mean: Tensor
+    shift: Tensor
     matrix: Tensor
     tracked: Tensor
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, centred: bool = False, ridge: float = 0.0, refresh_every: int = 50) -> None:
         super().__init__()
+        self._centred, self._ridge, self._refresh_every = centred, ridge, refresh_every
         self.register_buffer("moment", torch.zeros(dim, dim, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(dim, dtype=torch.float64))
+        self.register_buffer("shift", torch.zeros(dim))
         self.register_buffer("matrix", torch.eye(dim))
         self.register_buffer("tracked", torch.zeros((), dtype=torch.int64))
         self._count: int | None = 0  # as `tracked`, which may lie on a GPU, and asking it would wait; None: ask once
@@ -191,21 +213,36 @@ class Whitening(nn.Module):
         self._count = None
 
     def forward(self, phi: Tensor) -> Tensor:
-        """White features of features [..., F], all of one norm: rare states would otherwise outweigh the others."""
+        """White features of features [..., n * F], all of one norm: rare states would otherwise outweigh the others."""
         if self.count == 0:
             return phi
-        return functional.normalize(phi @ self.matrix, dim=-1) * math.sqrt(phi.shape[-1])
+        size = len(self.matrix)
+        parts = phi.unflatten(-1, (-1, size)) if phi.shape[-1] > size else phi
+        if self._centred:
+            parts = parts - self.shift
+        white = functional.normalize(parts @ self.matrix, dim=-1) * math.sqrt(size)
+        return white.flatten(-2) if phi.shape[-1] > size else white
 
     @torch.no_grad()
     def track(self, phi: Tensor, weights: Tensor) -> None:
-        """Average over all batches at first, then over about the last thousand."""
+        """Average over all batches at first, then over about the last thousand; of stacks [N, n * F] the newest."""
         count = self.count
         rate = max(1e-3, 1.0 / (count + 1))
-        rows = phi.double()
-        self.moment += rate * ((rows * (weights / weights.sum()).unsqueeze(1)).mT @ rows - self.moment)
-        if count % self.REFRESH_EVERY == 0:
-            values, vectors = torch.linalg.eigh(self.moment)
-            roots = values.clamp_min(self.FLOOR * values[-1]).rsqrt()
-            self.matrix.copy_((vectors * roots) @ vectors.mT)  # in place: captured work reads it where it is
+        rows = phi[:, -len(self.matrix) :].double()
+        shares = weights / weights.sum()
+        self.moment += rate * ((rows * shares.unsqueeze(1)).mT @ rows - self.moment)
+        if self._centred:
+            self.mean += rate * (shares.double() @ rows - self.mean)
+        if count % self._refresh_every == 0:
+            self._refresh()
         self.tracked += 1
         self._count = count + 1
+
+    def _refresh(self) -> None:
+        """The matrix of the present moments. In place: captured work reads it where it is."""
+        moment = self.moment - torch.outer(self.mean, self.mean)
+        moment.diagonal().add_(self._ridge * moment.diagonal().mean())
+        values, vectors = torch.linalg.eigh(moment)
+        roots = values.clamp_min(self.FLOOR * values[-1]).rsqrt()
+        self.matrix.copy_((vectors * roots) @ vectors.mT)
+        self.shift.copy_(self.mean)

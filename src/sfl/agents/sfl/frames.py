@@ -97,13 +97,14 @@ class FrameRepresentation(FrameStates):
             torch.manual_seed(draw_seed(rngs["init"]))
             size = config.frames.stack * encoder.dim
             outputs = size if config.frames.phi == "stack" else encoder.dim
-            successor = SuccessorLearner(config.successor, size, spec, device, outputs)
+            successor = SuccessorLearner(config.successor, size, spec, device, outputs, config.frames.stack)
         super().__init__(FeatureStacks(self._eyes, config.frames.stack, device), successor, device)
         # Each environment writes one entry before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.stacks.fill)
         self._replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.frames.stack)
         self._steps = ResidentSteps(successor, self._store, config.frames.stack, device)
         self._due = 0.0
+        self._puts_off = device.type != "cpu"
         self._metrics = Metrics()
 
     def psi(self, states: Array | Tensor) -> Tensor:
@@ -128,7 +129,7 @@ class FrameRepresentation(FrameStates):
         config = self.config.successor
         if env_steps > config.start_step:
             self._due += new_steps * config.updates_per_step
-        if self.device.type == "cpu":
+        if not self._puts_off:
             self.catch_up()
         metrics, self._metrics = self._metrics, Metrics()
         return metrics

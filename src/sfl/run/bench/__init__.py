@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sfl.core.errors import unknown_name
+from sfl.run.bench.doom import DoomBench, doom_bench, measure_doom
 from sfl.run.bench.growth import measure_growth
 from sfl.run.bench.loops import minigrid_only
 from sfl.run.bench.memory import measure_training_memory
@@ -15,17 +16,25 @@ from sfl.run.config import Experiment
 from sfl.run.device import prepare
 from sfl.run.progress import note
 
+__all__ = ["MEMORY", "SHARES", "SPEED", "DoomBench", "bench", "doom_bench"]
+
 SHARES = ("paper-fourroom", "paper-multiroom-n3", "sfl-fourroom", "sfl-multiroom-n3")
 SPEED = ("paper-fourroom", "paper-multiroom-n2", "paper-multiroom-n3", "paper-multiroom-n4")
 MEMORY = "sfl-fourroom"
 
 
-def bench(name: str, experiments: Mapping[str, Experiment], sizes: Sizes | None = None) -> list[Row]:
-    """Measure `minigrid`, `graph` or `all` with one thread of the CPU; one row for each figure."""
+def bench(
+    name: str, experiments: Mapping[str, Experiment], sizes: Sizes | None = None, doom: DoomBench | None = None
+) -> list[Row]:
+    """Measure `minigrid`, `graph`, `doom` or `all` with one thread of the CPU; one row for each figure."""
     sizes = sizes or Sizes()
-    parts = {"minigrid": lambda: _minigrid(experiments, sizes), "graph": lambda: measure_growth(sizes)}
+    parts = {
+        "minigrid": lambda: _minigrid(experiments, sizes),
+        "graph": lambda: measure_growth(sizes),
+        "doom": lambda: measure_doom(doom or DoomBench()),
+    }
     if name not in (*parts, "all"):
-        raise unknown_name("benchmark", name, [*parts, "all"], "There are minigrid, graph and all.")
+        raise unknown_name("benchmark", name, [*parts, "all"], "There are minigrid, graph, doom and all.")
     prepare("cpu", threads=1)
     return [row for part in (parts if name == "all" else [name]) for row in parts[part]()]
 
