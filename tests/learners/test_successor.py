@@ -259,7 +259,7 @@ def test_whitening_can_take_the_mean_out_and_spare_small_directions() -> None:
     whitening = Whitening(2, centred=True, ridge=0.5)
     whitening.track(
         torch.cat([torch.randn(4_000, 2), phi], dim=1), torch.ones(4_000)
-    )  # a stack: only the newest counts
+    )
     moved = (phi - whitening.shift) @ whitening.matrix
     assert moved.mean(0).tolist() == pytest.approx([0.0, 0.0], abs=1e-4)
     # The moments are 4 and 0.01, and half of their mean is added to both.
