@@ -38,6 +38,13 @@ class LandmarkConfig:
     """What makes room for a candidate when the limit is reached."""
     start_step: int = 40_000
     """Environment steps before the first candidate."""
+    trust: float = 0.0
+    """Nobody is localized to landmarks that seem to stand for several places: those around whose visits what was seen
+    agrees less than this share of the median over all landmarks. 0 = trust all."""
+    trust_reach: int = 20
+    """Decisions before and after a visit that are its surroundings."""
+    trust_samples: int = 2_048
+    """Visits that are looked up in the replay at every refresh of the landmarks' psi."""
 
     def __post_init__(self) -> None:
         require(self.limit >= 1, f"landmarks.limit must be at least 1, got {self.limit}.")
@@ -45,9 +52,10 @@ class LandmarkConfig:
             value = getattr(self, name)
             option = name.replace("_", "-")
             require(-1.0 <= value <= 1.0, f"landmarks.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
-        for name in ("window", "candidates_per_add", "add_every", "update_every"):
+        for name in ("window", "candidates_per_add", "add_every", "update_every", "trust_reach", "trust_samples"):
             value = getattr(self, name)
             require(value >= 1, f"landmarks.{name.replace('_', '-')} must be at least 1, got {value}.")
+        require(0 <= self.trust <= 1, f"landmarks.trust must lie in [0, 1], got {self.trust}.")
         require(self.start_step >= 0, f"landmarks.start-step must not be negative, got {self.start_step}.")
 
 

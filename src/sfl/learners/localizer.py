@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sfl.data.types import Array
 from sfl.learners.device import to_device
@@ -21,6 +22,7 @@ class Localizer:
     def __init__(self, dim: int, window: int, device: torch.device) -> None:
         self.window, self.device = window, device
         self._columns = torch.zeros(dim, 0, device=device)
+        self._doubted: Tensor | None = None  # [L'] bool of the first landmarks
         self._groups: dict[tuple[int, ...], SlidingGroup] = {}  # environments that come together
         self._group_of: dict[int, SlidingGroup] = {}
 
@@ -28,7 +30,20 @@ class Localizer:
         """The same landmarks for other environments."""
         other = Localizer(self._columns.shape[0], self.window, self.device)
         other.set_rows(self.rows, same_landmarks=False)
+        other._doubted = self._doubted
         return other
+
+    def doubt(self, landmarks: Tensor) -> None:
+        """Nobody is localized to these landmarks, [L] bool, until others are named."""
+        self._doubted = landmarks
+
+    def sure(self, similarity: Tensor) -> Tensor:
+        """SFS [..., L], below every cosine at landmarks in doubt."""
+        if self._doubted is None:
+            return similarity
+        more = similarity.shape[-1] - len(self._doubted)
+        doubted = functional.pad(self._doubted, (0, more)) if more else self._doubted
+        return similarity.masked_fill(doubted, -2.0)
 
     @property
     def rows(self) -> Tensor:

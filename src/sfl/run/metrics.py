@@ -62,6 +62,13 @@ METRICS: tuple[Metric, ...] = (
         "Stays at 0 or 1: the add threshold is too low; at its limit at once: too high.",
     ),
     Metric(
+        "graph/doubted",
+        "train",
+        "share",
+        "Landmarks that nobody is localized to, because what is seen around them differs from visit to visit.",
+        "Above 0.3: little of the graph is left; below the share of aliased views: they are not found out.",
+    ),
+    Metric(
         "graph/edge_count",
         "train",
         "count",

@@ -174,6 +174,7 @@ class SFLAgent:
         landmarks, edges = self.config.landmarks, self.config.edges
         if self._passed(before, landmarks.update_every):
             self.memory.refresh(self.representation)
+            self.memory.examine(self.representation)
         if self._passed(before, landmarks.add_every):
             self._admit_candidates()
         if self._passed(before, edges.form_every):
@@ -203,7 +204,11 @@ class SFLAgent:
         config = self.config.edges
         if config.forget_after:
             self.statistics.forget(self.env_steps, config.forget_after)
-        self._walker.planner = Planner(form_edges(self.statistics, config, self.memory.set.count))
+        edges = form_edges(self.statistics, config, self.memory.set.count)
+        doubted = np.flatnonzero(self.memory.doubted)
+        if len(doubted):
+            edges = edges.keep(~np.isin(edges.sources, doubted) & ~np.isin(edges.targets, doubted))
+        self._walker.planner = Planner(edges)
 
     def _passed(self, before: int, interval: int) -> bool:
         """A multiple of the interval lies between the last number of steps and this one."""
@@ -214,6 +219,7 @@ class SFLAgent:
         return {
             "graph/landmark_count": float(self.memory.set.count),
             "graph/edge_count": float(len(self.edges.weights)),
+            "graph/doubted": float(self.memory.doubted.mean()) if len(self.memory.doubted) else 0.0,
             "graph/localized": tally["localized"] / max(1, tally["decisions"]),
             "explore/frontier_trips": float(tally["trips"]),
             "explore/waypoint_reached": tally["reached"] / max(1, tally["trips"]),

@@ -158,9 +158,10 @@ def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_
         ),
         landmarks=LandmarkConfig(
             limit=5_000,
-            add_threshold=0.7,
+            add_threshold=0.75,
             localize_threshold=0.75,
-            window=3,
+            window=1,
+            trust=0.8,
             candidates_per_add=50,
             add_every=2_000,
             update_every=2_000,

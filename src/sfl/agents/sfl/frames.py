@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sfl.agents.sfl.config import FrameSFLConfig
+from sfl.agents.sfl.representation import unit
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.replay import SequenceReplay
@@ -144,6 +145,18 @@ class FrameRepresentation(FrameStates):
         if batch is not None:
             self._metrics |= self._steps.update(batch)
             self._metrics["train/gradient_steps"] = float(self.successor.gradient_steps)
+
+    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
+        """States [N, S] from the middles of pieces of random walks, and the unit features [N, F] of the pieces."""
+        self._settle()
+        batch = self._replay.sample_n_step(self._rng, count, 2 * reach, gamma=1.0)
+        if batch is None:
+            return None
+        rows = np.flatnonzero(batch.weights[:, reach])  # the episode had not ended by then
+        weights = to_device(batch.weights[rows], self.device)
+        steps = to_device(self._store.places(batch.steps[rows]), self.device)  # [N, 2 * reach, stack]
+        seen = self.successor.whitening(self._store.at(steps[:, :, -1]))
+        return self._store.at(steps[:, reach]).flatten(1), unit((weights.unsqueeze(2) * seen).sum(1))
 
     def frozen(self) -> FrameStates:
         """A copy that later learning does not change, for environments of its own."""

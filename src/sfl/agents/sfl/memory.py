@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.agents.sfl.representation import PsiSource, unit
+from sfl.agents.sfl.representation import PsiSource, Representation, unit
 from sfl.data.types import GOAL, Array, Observation
 from sfl.graph.landmarks import (
     EXACT,
@@ -23,6 +23,7 @@ from sfl.graph.landmarks import (
 )
 from sfl.learners.device import to_device
 from sfl.learners.localizer import Localizer
+from sfl.learners.trust import Trust
 
 CANDIDATE_LIMIT = 4_096
 """Candidates that are kept between two additions, the first ones met. Early on every state is one; a state over frames
@@ -54,7 +55,7 @@ class Sight:
     psi: Tensor  # [B, A, F] unit psi(s, a)
     similarity: list[float]  # [B] highest SFS to any landmark, median over the last W steps; -inf without landmarks
     localized: Sequence[int | None]  # [B]
-    nearest: Sequence[int | None]  # [B] most similar landmark, whatever the threshold
+    nearest: Sequence[int | None]  # [B] most similar landmark that is not in doubt, whatever the threshold
     ahead: Sequence[Sequence[float]]  # [B] SFS to the landmarks that were asked about
 
 
@@ -88,6 +89,8 @@ class LandmarkMemory:
         self.config = config
         self.set = LandmarkSet(config.limit)
         self.localizer = Localizer(dim, config.window, device)
+        self.trust = Trust(config.limit if config.trust else 0, device)
+        self.doubted: Array = np.zeros(0, bool)  # [L'] of the first landmarks
         self.observations: list[Observation] = []
         self.candidates: dict[bytes, Candidate] = {}
         self._index: dict[bytes, int] = {}
@@ -98,6 +101,7 @@ class LandmarkMemory:
         other.set.load_state(self.set.state())
         other.localizer = self.localizer.fresh()
         other.observations, other._index = list(self.observations), dict(self._index)
+        other.doubted = self.doubted
         return other
 
     def see(
@@ -116,23 +120,24 @@ class LandmarkMemory:
         mean = unit(psi.mean(1))
         smoothed = self.localizer.smooth(self.localizer.similarity(mean), env_indices)
         units, count = unit(psi), len(smoothed)
-        parts = list(smoothed.max(1)) if self.observations else []
+        parts = [*self.localizer.sure(smoothed).max(1), smoothed.max(1).values] if self.observations else []
         if routes is not None and self.observations:
             parts.append(routes.similarity(smoothed, mean).flatten())
-        # One copy from the device instead of three.
+        # One copy from the device instead of several.
         answer = torch.cat([part.to(mean.dtype) for part in parts]) if parts else mean[:0, 0]
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
             return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count)
         numbers = answer.tolist()
-        similarity, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
-        ahead = [()] * count if routes is None else routes.cut(numbers[2 * count :])
+        trusted, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
+        similarity = numbers[2 * count : 3 * count]
+        ahead = [()] * count if routes is None else routes.cut(numbers[3 * count :])
         if self.config.localize_threshold >= EXACT:
             localized = [self._index.get(state.tobytes()) for state in np.asarray(states)]
         else:
             threshold = self.config.localize_threshold
-            localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, similarity, strict=True)]
+            localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, trusted, strict=True)]
         return Sight(units, similarity, localized, nearest, ahead)
 
     def accepts(self, similarity: float) -> bool:
@@ -154,6 +159,20 @@ class LandmarkMemory:
         """psi of the landmarks from the present networks (every N_update steps)."""
         if self.observations:
             self.localizer.set_rows(unit(source.psi(np.stack(self.observations)).mean(1)), same_landmarks=True)
+
+    def examine(self, source: Representation) -> None:
+        """Look visits up in the replay, and doubt the landmarks around which they disagree."""
+        config = self.config
+        found = source.surroundings(config.trust_samples, config.trust_reach) if config.trust else None
+        if found is None or not self.observations:
+            return
+        states, surroundings = found
+        best, places = self.localizer.similarity(unit(source.psi(states).mean(1))).max(1)
+        visits = torch.nonzero(best > config.localize_threshold).squeeze(1)
+        self.trust.add(places[visits], surroundings[visits])
+        doubted = self.trust.doubted(self.set.count, config.trust)
+        self.localizer.doubt(doubted)
+        self.doubted = doubted.cpu().numpy()
 
     def admit(self, source: PsiSource, step: int) -> list[tuple[int, Candidate]]:
         """Up to N_cand candidates become landmarks, each tested against those before it; the buffer is emptied."""
@@ -184,7 +203,8 @@ class LandmarkMemory:
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
         rows = {"observations": np.stack(self.observations)} if self.observations else {}
-        return self.set.state() | self.localizer.state() | rows
+        trust = self.trust.state() | {"doubted": self.doubted} if self.config.trust else {}
+        return self.set.state() | self.localizer.state() | rows | trust
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
@@ -192,6 +212,10 @@ class LandmarkMemory:
         self.observations = list(state.get("observations", []))
         self._index = {observation.tobytes(): index for index, observation in enumerate(self.observations)}
         self.localizer.load_state(state)
+        if self.config.trust:
+            self.trust.load_state(state)
+            self.doubted = state["doubted"]
+            self.localizer.doubt(torch.from_numpy(self.doubted).to(self.localizer.device))
 
     def candidate_state(self) -> dict[str, Array]:
         """The candidate buffer as plain arrays."""
@@ -231,6 +255,8 @@ class LandmarkMemory:
             if self.set.added_at[index] == step:  # it has had no time to be visited
                 return None
             del self._index[self.observations[index].tobytes()]
+            if self.config.trust:
+                self.trust.clear(index)
             self.set.replace(index, candidate.origin, step)
             self.observations[index] = candidate.observation
         self._index[key] = index

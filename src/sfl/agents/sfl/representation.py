@@ -61,6 +61,10 @@ class ObservedStates:
         """The picture itself."""
         return np.asarray(goal[None])
 
+    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
+        """Whole observations tell places apart by themselves."""
+        return None
+
 
 class Representation(PsiSource, Protocol):
     """What SFL asks of phi and psi in training."""
@@ -73,6 +77,10 @@ class Representation(PsiSource, Protocol):
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
         """Learn as much as `new_steps` environment steps call for."""
+
+    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
+        """States [N, ...] met by the random policy, about `count` of them, and the unit features [N, F] of what was
+        seen up to `reach` decisions before and after; None where there is nothing to look up."""
 
     def frozen(self) -> PsiSource:
         """A copy that later learning does not change."""

@@ -44,7 +44,8 @@ class Walker:
             return
         psi = unit(source.psi(source.goal_state(goal)).mean(1))
         self._goals[env_index] = psi[0]
-        similarity = self.memory.localizer.similarity(psi)[0].cpu().numpy()
+        localizer = self.memory.localizer
+        similarity = localizer.sure(localizer.similarity(psi))[0].cpu().numpy()
         navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
 
     def routes(self, env_indices: Array) -> Routes | None:
