@@ -11,11 +11,15 @@ from sfl.learners.device import to_device
 
 
 class FeatureStore:
-    """As many feature vectors as a replay can refer to; slot -1 is the one for what was before an episode."""
+    """As many feature vectors as a replay can refer to; slot -1 is the one for what was before an episode.
 
-    def __init__(self, capacity: int, fill: Tensor) -> None:
+    With each may go `traces` more vectors of the same size: what there was before it in its episode.
+    """
+
+    def __init__(self, capacity: int, fill: Tensor, traces: int = 0) -> None:
         self._rows = torch.zeros(capacity + 1, len(fill), device=fill.device)
         self._rows[-1] = fill
+        self._traces = torch.zeros(capacity + 1, traces * len(fill), device=fill.device)
         self._free = np.arange(capacity - 1, -1, -1)  # the first `_free_count` of these are free, the last goes first
         self._free_count = capacity
 
@@ -24,13 +28,16 @@ class FeatureStore:
         return int(self.hold_rows(torch.from_numpy(observation)[None])[0])
 
     def hold_rows(self, features: Tensor) -> Array:
-        """The slots [B] of features [B, F]; each is referred to once."""
+        """The slots [B] of features [B, (traces + 1) * F], traces first; each is referred to once."""
         left = self._free_count - len(features)
         if left < 0:
             raise IndexError(f"{len(features)} more features than there is room for: {self._free_count} slots are free")
         slots = self._free[left : self._free_count][::-1].copy()
         self._free_count = left
-        self._rows.index_copy_(0, to_device(slots, self._rows.device), features.to(self._rows))
+        places, rows = to_device(slots, self._rows.device), features.to(self._rows)
+        self._rows.index_copy_(0, places, rows[:, self._traces.shape[1] :])
+        if self._traces.shape[1]:
+            self._traces.index_copy_(0, places, rows[:, : self._traces.shape[1]])
         return slots
 
     def release(self, slot: int) -> None:
@@ -52,12 +59,24 @@ class FeatureStore:
         features: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
         return features
 
+    def states(self, places: Tensor) -> Tensor:
+        """States [..., (traces + stack) * F] of stacks of places [..., stack], the newest last: traces, then frames."""
+        frames = self.at(places).flatten(-2)
+        if not self._traces.shape[1]:
+            return frames
+        newest = places[..., -1]
+        traces = self._traces.index_select(0, newest.flatten()).unflatten(0, newest.shape)
+        return torch.cat([traces, frames], dim=-1)
+
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
-        return {"feature_rows": self._rows.cpu().numpy().copy(), "feature_free": self._free[: self._free_count].copy()}
+        rows = {"feature_rows": self._rows, "feature_traces": self._traces}
+        arrays = {name: value.cpu().numpy().copy() for name, value in rows.items()}
+        return arrays | {"feature_free": self._free[: self._free_count].copy()}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
         """Take up arrays made by `state`; what is held is what is not free."""
         self._rows.copy_(torch.from_numpy(state["feature_rows"]))
+        self._traces.copy_(torch.from_numpy(state["feature_traces"]))
         self._free_count = len(state["feature_free"])
         self._free[: self._free_count] = state["feature_free"]

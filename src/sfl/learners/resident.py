@@ -91,7 +91,7 @@ class ResidentSteps:
 
     def _descend(self) -> None:
         """One gradient step on what lies in `_input`."""
-        states = self._store.at(self._places).flatten(2)  # [B, n + 1, stack * F]
+        states = self._store.states(self._places)  # [B, n + 1, S]
         if self._learner.config.whiten:
             states = self._learner.whitening(states)
         ahead = self._learner.target(states[:, -1], Draws())

@@ -46,12 +46,18 @@ class FrameConfig:
     """Features of a frame: a shipped encoder (place, compact) or a .safetensors file of `sfl encoder train`."""
     stack: int = 4
     """A state is made of the features of this many frames."""
+    traces: tuple[float, ...] = ()
+    """A state also holds means over all frames of the episode so far, in which a frame weighs so much less with each
+    decision since: two places that look alike differ in what was seen before them."""
     phi: Literal["stack", "newest"] = "stack"
     """What psi sums up: the whole state (the paper), or the features of its newest frame. The others are the same
     features a little earlier; without them psi has a quarter of the outputs."""
 
     def __post_init__(self) -> None:
         require(self.stack >= 1, f"frames.stack must be at least 1, got {self.stack}.")
+        decays = all(0 < decay < 1 for decay in self.traces)
+        require(decays, f"frames.traces must lie between 0 and 1, got {self.traces}.")
+        require(not self.traces or self.phi == "newest", "frames.traces goes with frames.phi newest only.")
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class TabularConfig:
 def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_024, 1_024)) -> FrameSFLConfig:
     """Our own settings over frames; docs/agents/sfl.md says what each difference from the paper's is for."""
     return FrameSFLConfig(
-        frames=FrameConfig(encoder=encoder, phi="newest"),
+        frames=FrameConfig(encoder=encoder, traces=(0.9, 0.97), phi="newest"),
         successor=SuccessorConfig(
             hidden=hidden,
             batch_norm=False,

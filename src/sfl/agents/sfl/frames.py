@@ -7,8 +7,9 @@ import copy
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from sfl.agents.sfl.config import FrameSFLConfig
+from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
 from sfl.agents.sfl.representation import unit
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
@@ -24,12 +25,18 @@ from sfl.nn.weights import load_encoder
 
 
 class FeatureStacks:
-    """The features of each environment's last frames, oldest first; before an episode there was a black frame."""
+    """The features of each environment's last frames, oldest first; before an episode there was a black frame.
 
-    def __init__(self, eyes: Eyes, stack: int, device: torch.device) -> None:
+    And traces: means over its frames so far, in which the newest weigh most.
+    """
+
+    def __init__(self, eyes: Eyes, config: FrameConfig, device: torch.device) -> None:
         self._eyes, self._indices = eyes, IndexCache(device)
         self.fill = self.encode(np.zeros((1, 120, 160, 3), np.uint8))[0]
-        self.rows = torch.zeros(0, stack, eyes.dim, device=device)  # [environments, stack, F]
+        self.rows = torch.zeros(0, config.stack, eyes.dim, device=device)  # [environments, stack, F]
+        self._decays = torch.tensor(config.traces, device=device).unsqueeze(1)  # [D, 1]
+        # [environments, D, F + 1]: sums of frames, and of their weights
+        self.sums = torch.zeros(0, len(config.traces), eyes.dim + 1, device=device)
 
     def encode(self, frames: Array) -> Tensor:
         """Features [B, F] of frames [B, 120, 160, 3]."""
@@ -40,23 +47,48 @@ class FeatureStacks:
         more = env_index + 1 - len(self.rows)
         if more > 0:
             self.rows = torch.cat([self.rows, self.rows.new_zeros(more, *self.rows.shape[1:])])
+            self.sums = torch.cat([self.sums, self.sums.new_zeros(more, *self.sums.shape[1:])])
         self.rows[env_index] = self.fill
+        self.sums[env_index] = 0
 
     def push(self, frames: Array, env_indices: Array) -> Tensor:
-        """Add the newest frames; returns the stacks as states [B, stack * F]."""
-        places = self._indices(env_indices)
+        """Add the newest frames; returns the states [B, (D + stack) * F]."""
+        places, features = self._indices(env_indices), self.encode(frames)
         older = self.rows.index_select(0, places)[:, 1:]
-        stacks = torch.cat([older, self.encode(frames).unsqueeze(1)], dim=1)
+        stacks = torch.cat([older, features.unsqueeze(1)], dim=1)
         self.rows.index_copy_(0, places, stacks)
-        return stacks.flatten(1)
+        if not len(self._decays):
+            return stacks.flatten(1)
+        sums = self._added(places, features)
+        self.sums.index_copy_(0, places, sums)
+        return torch.cat([_means(sums), stacks.flatten(1)], dim=1)
+
+    def _added(self, places: Tensor, features: Tensor) -> Tensor:
+        """The sums [B, D, F + 1] of environments with one more frame's features [B, F]."""
+        fresh = functional.pad(features, (0, 1), value=1.0).unsqueeze(1)
+        return self._decays * self.sums.index_select(0, places) + fresh
 
     def newest(self, env_indices: Array) -> Tensor:
-        """Features [B, F] of the frames that were pushed last."""
-        return self.rows[:, -1].index_select(0, self._indices(env_indices))
+        """Traces and features [B, (D + 1) * F] of the frames that were pushed last."""
+        places = self._indices(env_indices)
+        return self._entry(self.sums.index_select(0, places), self.rows[:, -1].index_select(0, places))
+
+    def after(self, frames: Array, env_indices: Array) -> Tensor:
+        """The same of frames that are not pushed: the last ones of their episodes."""
+        features = self.encode(frames)
+        return self._entry(self._added(self._indices(env_indices), features), features)
+
+    def _entry(self, sums: Tensor, features: Tensor) -> Tensor:
+        return torch.cat([_means(sums), features], dim=1) if len(self._decays) else features
 
     def still(self, frame: Observation) -> Tensor:
-        """The state [1, stack * F] of standing still before one view."""
-        return self.encode(frame[None]).repeat(1, self.rows.shape[1])
+        """The state [1, (D + stack) * F] of standing still before one view."""
+        return self.encode(frame[None]).repeat(1, self.rows.shape[1] + len(self._decays))
+
+
+def _means(sums: Tensor) -> Tensor:
+    """Traces [B, D * F] of sums [B, D, F + 1]."""
+    return (sums[:, :, :-1] / sums[:, :, -1:]).flatten(1)
 
 
 class FrameStates:
@@ -71,7 +103,7 @@ class FrameStates:
         self.stacks.begin(env_index)
 
     def perceive(self, observations: Array, env_indices: Array) -> Tensor:
-        """States [B, stack * F] after the newest frames [B, 120, 160, 3]."""
+        """States [B, S] after the newest frames [B, 120, 160, 3]."""
         return self.stacks.push(observations, env_indices)
 
     def goal_state(self, goal: Observation) -> Tensor:
@@ -96,12 +128,13 @@ class FrameRepresentation(FrameStates):
         self._encoder_digest, self._eyes = encoder.digest(), Eyes(encoder, device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["init"]))
-            size = config.frames.stack * encoder.dim
-            outputs = size if config.frames.phi == "stack" else encoder.dim
-            successor = SuccessorLearner(config.successor, size, spec, device, outputs, config.frames.stack)
-        super().__init__(FeatureStacks(self._eyes, config.frames.stack, device), successor, device)
+            parts = len(config.frames.traces) + config.frames.stack
+            outputs = encoder.dim * (parts if config.frames.phi == "stack" else 1)
+            successor = SuccessorLearner(config.successor, parts * encoder.dim, spec, device, outputs, parts)
+        super().__init__(FeatureStacks(self._eyes, config.frames, device), successor, device)
         # Each environment writes one entry before it lets go of its oldest.
-        self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.stacks.fill)
+        room = config.replay_size + 2 * spec.env_count
+        self._store = FeatureStore(room, self.stacks.fill, len(config.frames.traces))
         self._replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.frames.stack)
         self._steps = ResidentSteps(successor, self._store, config.frames.stack, device)
         self._due = 0.0
@@ -121,7 +154,8 @@ class FrameRepresentation(FrameStates):
         self._store.release_rows(self._replay.append_rows(envs, slots, transitions.actions, random))
         ended = np.flatnonzero(transitions.ended)
         if len(ended):
-            last_slots = self._store.hold_rows(self.stacks.encode(transitions.next_observations[ended]))
+            last = self.stacks.after(transitions.next_observations[ended], envs[ended])
+            last_slots = self._store.hold_rows(last)
             for env, slot in zip(envs[ended].tolist(), last_slots.tolist(), strict=True):
                 self._replay.close_episode(env, slot)
 
@@ -156,12 +190,12 @@ class FrameRepresentation(FrameStates):
         weights = to_device(batch.weights[rows], self.device)
         steps = to_device(self._store.places(batch.steps[rows]), self.device)  # [N, 2 * reach, stack]
         seen = self.successor.whitening(self._store.at(steps[:, :, -1]))
-        return self._store.at(steps[:, reach]).flatten(1), unit((weights.unsqueeze(2) * seen).sum(1))
+        return self._store.states(steps[:, reach]), unit((weights.unsqueeze(2) * seen).sum(1))
 
     def frozen(self) -> FrameStates:
         """A copy that later learning does not change, for environments of its own."""
         self._settle()
-        stacks = FeatureStacks(self._eyes, self.config.frames.stack, self.device)
+        stacks = FeatureStacks(self._eyes, self.config.frames, self.device)
         return FrameStates(stacks, copy.deepcopy(self.successor), self.device)
 
     def _settle(self) -> None:
@@ -176,7 +210,8 @@ class FrameRepresentation(FrameStates):
         state.networks |= module_state(learner.network, "successor") | module_state(learner.target, "target")
         state.networks |= module_state(learner.whitening, "whitening")
         state.optimisers |= learner.optimiser.state("successor")
-        state.replay |= self._replay.state() | {"stacks": self.stacks.rows.cpu().numpy().copy()}
+        running = {"stacks": self.stacks.rows, "trace_sums": self.stacks.sums}
+        state.replay |= self._replay.state() | {name: rows.cpu().numpy().copy() for name, rows in running.items()}
         state.generators["replay"] = generator_state(self._rng)
         state.counters["representation"] = {
             "due": self._due,
@@ -200,5 +235,6 @@ class FrameRepresentation(FrameStates):
             learner.optimiser.load_state("successor", state.optimisers)
             self._replay.load_state(state.replay)
             self.stacks.rows = torch.from_numpy(state.replay["stacks"].copy()).to(self.device)
+            self.stacks.sums = torch.from_numpy(state.replay["trace_sums"].copy()).to(self.device)
         restore_generator(self._rng, state.generators["replay"])
         self._due, learner.gradient_steps = counters["due"], counters["gradient_steps"]
