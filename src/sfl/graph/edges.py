@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -64,64 +65,170 @@ Pair = tuple[int, int]
 
 
 class EdgeStatistics:
-    """What the agent has seen of transitions between landmarks: how many, how long, how often it failed."""
+    """What the agent has seen of transitions between landmarks: how many, how long, how often it failed.
+
+    Columns of plain numbers that grow: a transition is booked in a microsecond, and numpy reads all pairs at once. A
+    column cannot grow while numpy looks into it, so what is handed out are copies. Pairs go by their `pair_key`.
+    """
 
     def __init__(self) -> None:
-        self.random: Counter[Pair] = Counter()
-        self.traverse: Counter[Pair] = Counter()
-        self.steps: Counter[Pair] = Counter()
-        self.failures: dict[Pair, list[int]] = {}
+        self._keys, self._random, self._traverse, self._steps = (array("q") for _ in range(4))  # [P], in any order
+        self._rows: dict[int, int] = {}  # pair -> its place in these columns
+        self._failed_keys, self._failed_at = array("q"), array("q")  # [F], in the order of failing
 
     def record(self, source: int, target: int, steps: int, random: bool) -> None:
         """The agent was localized to `source` and, `steps` decisions later, to `target`."""
         if source == target:
             raise ValueError(f"a transition joins two landmarks, got {source} twice")
-        (self.random if random else self.traverse)[source, target] += 1
-        self.steps[source, target] += steps
+        key = pair_key(source, target)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self._rows)
+            for column, number in zip(self._columns, (key, 0, 0, 0), strict=True):
+                column.append(number)
+        (self._random if random else self._traverse)[row] += 1
+        self._steps[row] += steps
 
     def record_failure(self, source: int, target: int, step: int) -> None:
         """The agent set out from `source` and did not arrive at `target`."""
-        self.failures.setdefault((source, target), []).append(step)
+        self._failed_keys.append(pair_key(source, target))
+        self._failed_at.append(step)
 
     def forget(self, step: int, after: int) -> None:
         """Drop failures that are more than `after` environment steps old."""
-        recent = {pair: [at for at in times if step - at <= after] for pair, times in self.failures.items()}
-        self.failures = {pair: times for pair, times in recent.items() if times}
+        self._keep_failures(step - np.array(self._failed_at) <= after)
 
     def clear(self, index: int) -> None:
         """Forget everything about one landmark, in both directions."""
-        for table in (self.random, self.traverse, self.steps, self.failures):
-            for pair in [pair for pair in table if index in pair]:
-                del table[pair]
+        rows = np.flatnonzero(_touches(np.array(self._keys), index)).tolist()
+        for row in reversed(rows):  # the last row of all is then never one that is still to go
+            self._remove(row)
+        self._keep_failures(~_touches(np.array(self._failed_keys), index))
+
+    def transitions(self) -> list[Array]:
+        """Keys of pairs, random transitions, traverse transitions, steps: [P] each, sorted by pair."""
+        return _sorted_by_key([np.array(column) for column in self._columns])
+
+    def transitions_both_ways(self) -> list[Array]:
+        """As `transitions`, each direction with the numbers of both together."""
+        keys, *numbers = (np.array(column) for column in self._columns)
+        keys, *numbers = _sorted_by_key([np.minimum(keys, _reverse(keys)), *numbers])
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        keys, sums = keys[firsts], [np.add.reduceat(column, firsts) for column in numbers]
+        there_and_back = [(keys, _reverse(keys)), *zip(sums, sums, strict=True)]
+        return _sorted_by_key([np.concatenate(columns) for columns in there_and_back])
+
+    def failure_counts(self, keys: Array) -> Array:
+        """How often each of these pairs [E] failed; they are different, and sorted."""
+        failed = np.sort(np.array(self._failed_keys))
+        first, last = (np.searchsorted(keys, failed, side=side) for side in ("left", "right"))
+        return np.bincount(first[first < last], minlength=len(keys))
 
     def counts(self, with_traverse: bool) -> Counter[Pair]:
         """Transition counts N by pair."""
         return self.random + self.traverse if with_traverse else self.random
 
+    @property
+    def random(self) -> Counter[Pair]:
+        """Transitions in which the random policy acted, by pair."""
+        return self._by_pair(self._random)
+
+    @property
+    def traverse(self) -> Counter[Pair]:
+        """Transitions of the traverse phase, by pair."""
+        return self._by_pair(self._traverse)
+
+    @property
+    def steps(self) -> Counter[Pair]:
+        """Decisions that all transitions together took, by pair."""
+        return self._by_pair(self._steps)
+
+    @property
+    def failures(self) -> dict[Pair, list[int]]:
+        """Environment steps of the failures that are remembered, by pair."""
+        times: defaultdict[Pair, list[int]] = defaultdict(list)
+        for key, step in zip(self._failed_keys, self._failed_at, strict=True):
+            times[split_key(key)].append(step)
+        return dict(times)
+
     def state(self) -> dict[str, Array]:
         """Plain arrays: one row per pair, one row per failure."""
-        pairs = sorted(self.random.keys() | self.traverse.keys())
-        rows = [(*pair, self.random[pair], self.traverse[pair], self.steps[pair]) for pair in pairs]
-        failures = [(*pair, at) for pair, times in sorted(self.failures.items()) for at in times]
+        keys, *numbers = self.transitions()
+        failed, at = np.array(self._failed_keys), np.array(self._failed_at)
+        order = np.argsort(failed, kind="stable")  # the failures of one pair stay in the order of failing
         return {
-            "transitions": np.array(rows, dtype=np.int64).reshape(-1, 5),
-            "failures": np.array(failures, dtype=np.int64).reshape(-1, 3),
+            "transitions": np.stack([*split_key(keys), *numbers], axis=1),
+            "failures": np.stack([*split_key(failed), at], axis=1)[order],
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
-        self.__init__()  # type: ignore[misc]
-        for source, target, random, traverse, steps in state["transitions"].tolist():
-            for table, value in ((self.random, random), (self.traverse, traverse), (self.steps, steps)):
-                if value:
-                    table[source, target] = value
-        for source, target, at in state["failures"].tolist():
-            self.record_failure(source, target, at)
+        sources, targets, *numbers = state["transitions"].T
+        self._keys = _column(pair_key(sources, targets))
+        self._random, self._traverse, self._steps = map(_column, numbers)
+        self._rows = {key: row for row, key in enumerate(self._keys)}
+        sources, targets, at = state["failures"].T
+        self._failed_keys, self._failed_at = _column(pair_key(sources, targets)), _column(at)
+
+    @property
+    def _columns(self) -> tuple[array[int], ...]:
+        return self._keys, self._random, self._traverse, self._steps
+
+    def _by_pair(self, column: array[int]) -> Counter[Pair]:
+        return Counter({split_key(key): column[row] for key, row in self._rows.items() if column[row]})
+
+    def _remove(self, row: int) -> None:
+        """Take a pair out of the columns; the last one takes its place."""
+        del self._rows[self._keys[row]]
+        last = [column.pop() for column in self._columns]
+        if row < len(self._keys):
+            for column, number in zip(self._columns, last, strict=True):
+                column[row] = number
+            self._rows[last[0]] = row
+
+    def _keep_failures(self, mask: Array) -> None:
+        if not mask.all():
+            self._failed_keys = _column(np.array(self._failed_keys)[mask])
+            self._failed_at = _column(np.array(self._failed_at)[mask])
+
+
+Number = TypeVar("Number", int, Array)
+
+
+def pair_key(source: Number, target: Number) -> Number:
+    """One number for a pair, or for each pair of two columns; they sort as pairs do, by source and then target."""
+    return source << 32 | target
+
+
+def split_key(key: Number) -> tuple[Number, Number]:
+    """The pair or pairs of a key."""
+    return key >> 32, key & (1 << 32) - 1
+
+
+def _reverse(keys: Array) -> Array:
+    sources, targets = split_key(keys)
+    return pair_key(targets, sources)
+
+
+def _touches(keys: Array, index: int) -> Array:
+    """Which pairs have the landmark at either end."""
+    sources, targets = split_key(keys)
+    return np.asarray((sources == index) | (targets == index))
+
+
+def _sorted_by_key(columns: list[Array]) -> list[Array]:
+    """All columns in the order of the first."""
+    order = np.argsort(columns[0])
+    return [column[order] for column in columns]
+
+
+def _column(numbers: Array) -> array[int]:
+    return array("q", numbers.astype(np.int64).tobytes())
 
 
 @dataclass(frozen=True)
 class Edges:
-    """A graph over `size` landmarks: parallel columns, one row per directed edge."""
+    """A graph over `size` landmarks: parallel columns, one row per directed edge, sorted by source and target."""
 
     size: int
     sources: Array  # [E]
@@ -137,7 +244,8 @@ class Edges:
 
     def matrix(self) -> csr_matrix:
         """Weights as a sparse matrix, as scipy's graph routines take them."""
-        return csr_matrix((self.weights, (self.sources, self.targets)), shape=(self.size, self.size))
+        starts = np.searchsorted(self.sources, np.arange(self.size + 1))
+        return csr_matrix((self.weights, self.targets, starts), shape=(self.size, self.size))
 
     def keep(self, mask: Array) -> Edges:
         """Only the edges of the mask [E]."""
@@ -146,10 +254,10 @@ class Edges:
 
 def form_edges(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> Edges:
     """Threshold, temporal filter, failure cleanup, k-nearest filter; what remains is given its weights."""
-    edges, steps = _count_columns(statistics, config, size)
+    edges, steps, failed = _count_columns(statistics, config, size)
     threshold = edge_threshold(edges.counts, config)
     above = edges.counts >= threshold if config.inclusive else edges.counts > threshold
-    mask = above & temporal_mask(edges, config) & failure_mask(edges, statistics, config)
+    mask = above & temporal_mask(edges, config) & failure_mask(failed, config)
     edges, steps = edges.keep(mask), steps[mask]
     if config.k_nearest:
         mask = k_nearest_mask(edges, config.k_nearest)
@@ -158,22 +266,18 @@ def form_edges(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> Edg
     return Edges(edges.size, edges.sources, edges.targets, edges.counts, weights)
 
 
-def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> tuple[Edges, Array]:
-    counts, steps = statistics.counts(config.count_traverse), statistics.steps
-    if not config.directed:
-        counts = Counter(counts) + Counter({(j, i): n for (i, j), n in counts.items()})
-        steps = Counter(steps) + Counter({(j, i): n for (i, j), n in steps.items()})
-    pairs = np.array(sorted(counts), dtype=np.int64).reshape(-1, 2)
-    numbers = np.array([counts[i, j] for i, j in pairs.tolist()], dtype=np.int64)
+def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> tuple[Edges, Array, Array]:
+    """All pairs that were counted, with their costs in steps [E] and how often they failed [E]."""
+    columns = statistics.transitions() if config.directed else statistics.transitions_both_ways()
+    if not config.count_traverse:
+        columns = [column[columns[1] > 0] for column in columns]
+    keys, random, traverse, steps = columns
     # Steps are summed over both phases; their mean is taken over both, whatever the threshold counts.
-    seen = statistics.counts(True)
-    totals = [max(1, seen[i, j] + (0 if config.directed else seen[j, i])) for i, j in pairs.tolist()]
-    tries = [
-        total + len(statistics.failures.get((i, j), ())) for (i, j), total in zip(pairs.tolist(), totals, strict=True)
-    ]
-    per_success = np.array(tries) / np.array(totals) if totals else np.zeros(0)
-    means = np.array([steps[i, j] for i, j in pairs.tolist()]) / np.maximum(totals, 1) * per_success
-    return Edges(size, pairs[:, 0], pairs[:, 1], numbers, np.ones(len(pairs))), means
+    totals = random + traverse
+    failed = statistics.failure_counts(keys)
+    means = steps / totals * ((totals + failed) / totals)
+    counts = totals if config.count_traverse else random
+    return Edges(size, *split_key(keys), counts, np.ones(len(counts))), means, failed
 
 
 def edge_threshold(counts: Array, config: EdgeConfig) -> float:
@@ -193,21 +297,19 @@ def temporal_mask(edges: Edges, config: EdgeConfig) -> Array:
     return np.asarray(apart < config.temporal * edges.size)
 
 
-def failure_mask(edges: Edges, statistics: EdgeStatistics, config: EdgeConfig) -> Array:
-    """False for edges that failed `failure_limit` times within memory."""
+def failure_mask(failed: Array, config: EdgeConfig) -> Array:
+    """False for edges that failed `failure_limit` times within memory, given how often each did [E]."""
     if not config.failure_limit:
-        return np.ones(len(edges.counts), dtype=bool)
-    pairs = zip(edges.sources.tolist(), edges.targets.tolist(), strict=True)
-    failed = [len(statistics.failures.get(pair, ())) >= config.failure_limit for pair in pairs]
-    return ~np.array(failed, dtype=bool)
+        return np.ones(len(failed), dtype=bool)
+    return np.asarray(failed < config.failure_limit)
 
 
 def k_nearest_mask(edges: Edges, k: int) -> Array:
     """True for each landmark's k outgoing edges with most transitions; ties go to the lower index."""
-    order = np.lexsort((edges.targets, -edges.counts, edges.sources))
-    starts = np.searchsorted(edges.sources[order], edges.sources[order], side="left")
+    order = np.lexsort((-edges.counts, edges.sources))  # stable: targets stay sorted where counts are the same
+    starts = np.searchsorted(edges.sources, np.arange(edges.size))
     mask = np.zeros(len(order), dtype=bool)
-    mask[order] = np.arange(len(order)) - starts < k
+    mask[order] = np.arange(len(order)) - starts[edges.sources] < k
     return mask
 
 

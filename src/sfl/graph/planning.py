@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from sfl.core.errors import NoRouteError
 from sfl.data.types import Array
-from sfl.graph.edges import Edges
+from sfl.graph.edges import Edges, pair_key
 
 Route = tuple[int, ...]
 
@@ -42,10 +42,8 @@ class Planner:
         """The same graph less some edges."""
         if not pairs:
             return self
-        kept = [
-            pair not in pairs for pair in zip(self.edges.sources.tolist(), self.edges.targets.tolist(), strict=True)
-        ]
-        return Planner(self.edges.keep(np.array(kept, dtype=bool)))
+        removed = pair_key(*np.array(list(pairs), dtype=np.int64).T)
+        return Planner(self.edges.keep(~np.isin(pair_key(self.edges.sources, self.edges.targets), removed)))
 
     def companions(self, start: int) -> Array:
         """Landmarks that can be reached from `start` and from which `start` can be reached, itself included."""

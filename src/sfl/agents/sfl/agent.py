@@ -190,10 +190,12 @@ class SFLAgent:
             navigator.finished.clear()
 
     def _admit_candidates(self) -> None:
+        known = self.memory.set.count
         admitted = self.memory.admit(self.representation, self.env_steps)
         for index, candidate in admitted:
-            self.statistics.clear(index)
-            self._tracks = [Track() if track.landmark == index else track for track in self._tracks]
+            if index < known:  # it replaces another; a new number has no past
+                self.statistics.clear(index)
+                self._tracks = [Track() if track.landmark == index else track for track in self._tracks]
             previous = candidate.previous
             if self.config.edges.inherit_transition and previous is not None and previous != index:
                 self.statistics.record(previous, index, candidate.steps, candidate.random)
