@@ -32,7 +32,7 @@ class SuccessorNetwork(nn.Module):
         """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
         super().__init__()
         outputs = outputs or dim
-        self.outputs, self.action_count = outputs, action_count
+        self.dim, self.outputs, self.action_count = dim, outputs, action_count
         layers: list[nn.Module] = []
         size = dim
         for units in hidden:

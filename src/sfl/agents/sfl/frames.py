@@ -96,7 +96,7 @@ class FrameStates:
 
     def __init__(self, stacks: FeatureStacks, successor: SuccessorLearner, device: torch.device) -> None:
         self.stacks, self.successor, self.device = stacks, successor, device
-        self.dim = successor.network.outputs
+        self.dim, self.state_dim = successor.network.outputs, successor.network.dim
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""

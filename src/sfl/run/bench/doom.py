@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
+from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
 from sfl.core.config import require
 from sfl.core.errors import UsageError
@@ -99,7 +99,7 @@ class DoomBench:
         assert isinstance(config, FrameSFLConfig)
         return replace(
             config,
-            frames=FrameConfig(encoder, config.frames.stack),
+            frames=replace(config.frames, encoder=encoder),
             successor=replace(config.successor, start_step=RANDOM_STEPS * self.env_count),
             landmarks=replace(config.landmarks, limit=landmarks, start_step=RANDOM_STEPS * self.env_count),
         )
@@ -237,10 +237,10 @@ def fill_landmarks(agent: SFLAgent, count: int) -> None:
     memory, source = agent.memory, agent.representation
     assert isinstance(source, FrameRepresentation)
     generator = torch.Generator().manual_seed(draw_seed(spawn(0, ["landmarks"])["landmarks"]))
-    states = torch.randn(count, source.dim, generator=generator).numpy()  # features have mean 0 and deviation 1
+    states = torch.randn(count, source.state_dim, generator=generator).numpy()  # features have mean 0 and deviation 1
     for index in range(count):
         memory.set.add(index, 0)
-    filled = memory.set.state() | memory.localizer.state() | {"observations": states}
+    filled = memory.state() | {"observations": states}
     filled["psi"] = np.zeros((count, source.dim), np.float32)
     filled["history"] = np.zeros((memory.config.window, 0, count), np.float32)
     memory.load_state(filled)
