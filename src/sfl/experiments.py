@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Literal
 
 from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended, recommended_for_frames
+from sfl.agents.sfl.config import (
+    FrameConfig,
+    FrameSFLConfig,
+    SFLConfig,
+    TabularConfig,
+    recommended,
+    recommended_for_frames,
+)
 from sfl.core.config import require
 from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
@@ -92,6 +99,24 @@ def _random_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     return Experiment(name, env, RandomConfig(), train, _doom_eval(spawn))
 
 
+PAPER_ENCODER = "resnet18.safetensors"
+"""The paper's encoder is too large to ship; docs/agents/sfl.md has the command that makes this file."""
+
+
+def _paper_doom(spawn: Spawn, maze: str) -> Experiment:
+    """The paper's column in a maze: the appendix' tables; eight samplers, an update for every eight steps."""
+    agent = FrameSFLConfig(frames=FrameConfig(encoder=PAPER_ENCODER))
+    filters = {"k_nearest": 5} if spawn == "random" else {"temporal": 0.1}
+    train = TrainConfig(steps=2_000_000, env_count=8, eval_every=200_000, checkpoint_every=500_000, log_every=10_000)
+    return Experiment(
+        name=f"paper-doom-{maze}-{spawn}",
+        env=DoomConfig(maze, spawn=spawn),
+        agent=replace(agent, edges=replace(agent.edges, **filters)),
+        train=train,
+        eval=_doom_eval(spawn),
+    )
+
+
 def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     """Our best in a maze, or without a name in whichever maze `--env.maze` says: one setting for all of a spawn."""
     name = f"sfl-doom-{spawn}" if maze is None else f"sfl-doom-{maze}-{spawn}"
@@ -127,6 +152,7 @@ def _all() -> dict[str, Experiment]:
     listed += [_small_doom()]
     listed += [_ours_doom(spawn) for spawn in spawns]
     listed += [_ours_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
+    listed += [_paper_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     return {experiment.name: experiment for experiment in listed}
@@ -176,7 +202,7 @@ def describe(name: str) -> str:
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
-    if isinstance(env, DoomConfig) and _family(experiment) == name:
+    if isinstance(env, DoomConfig) and _family(experiment) == name and name.endswith(env.spawn):
         where += ", in any maze: --env.maze NAME|FILE"
     return f"{meaning}; {where}; {experiment.train.steps:,} steps"
 

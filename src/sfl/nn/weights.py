@@ -50,7 +50,8 @@ def read_card(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             card: dict[str, str] = file.metadata() or {}
     except OSError as error:
-        raise UsageError(f"Cannot read an encoder from {path}: {error.strerror or error}.") from error
+        make = f"make one: sfl encoder train --out {path} (the paper's: --kind resnet18 --objective reachability)"
+        raise UsageError(f"Cannot read an encoder from {path}: {error.strerror or error}; {make}.") from error
     except SafetensorError as error:
         raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
     _check_card(path, card)
