@@ -12,10 +12,13 @@ BETAS = (0.9, 0.999)
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015). The module's parameters and gradients become views of two flat vectors."""
+    """Adam (Kingma and Ba, 2015). The module's parameters and gradients become views of two flat vectors.
 
-    def __init__(self, module: nn.Module, learning_rate: float, epsilon: float) -> None:
-        self.learning_rate, self.epsilon = learning_rate, epsilon
+    Weights may decay apart from the gradient (Loshchilov and Hutter, 2019).
+    """
+
+    def __init__(self, module: nn.Module, learning_rate: float, epsilon: float, weight_decay: float = 0.0) -> None:
+        self.learning_rate, self.epsilon, self.weight_decay = learning_rate, epsilon, weight_decay
         parameters = list(module.parameters())
         self._values = torch.cat([parameter.detach().flatten() for parameter in parameters])
         self._gradient = torch.zeros_like(self._values)
@@ -31,6 +34,8 @@ class Adam:
         """One step, given the gradient of the loss by the module's output and the pull to its parameters."""
         pull(gradient)
         self._steps += 1
+        if self.weight_decay:
+            self._values.mul_(1.0 - self.learning_rate * self.weight_decay)
         # The kernel behind torch's fused Adam: for one vector, what surrounds it costs half as much as itself.
         torch._fused_adam_(
             [self._values],

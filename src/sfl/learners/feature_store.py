@@ -59,14 +59,20 @@ class FeatureStore:
         features: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
         return features
 
-    def states(self, places: Tensor) -> Tensor:
-        """States [..., (traces + stack) * F] of stacks of places [..., stack], the newest last: traces, then frames."""
-        frames = self.at(places).flatten(-2)
+    def states(self, places: Tensor, forgetful: Tensor | None = None) -> Tensor:
+        """States [..., (traces + stack) * F] of stacks of places [..., stack], the newest last: traces, then frames.
+
+        Where `forgetful`, of the same number of axes, is not 0, the newest frame stands in for the traces.
+        """
+        frames = self.at(places)
         if not self._traces.shape[1]:
-            return frames
+            return frames.flatten(-2)
         newest = places[..., -1]
         traces = self._traces.index_select(0, newest.flatten()).unflatten(0, newest.shape)
-        return torch.cat([traces, frames], dim=-1)
+        if forgetful is not None:
+            instead = torch.cat([frames[..., -1, :]] * (traces.shape[-1] // frames.shape[-1]), dim=-1)
+            traces = torch.where(forgetful != 0, instead, traces)
+        return torch.cat([traces, frames.flatten(-2)], dim=-1)
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""

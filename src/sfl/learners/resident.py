@@ -18,7 +18,7 @@ class ResidentSteps:
     """The steps of a successor learner whose states are stacks of a store's features.
 
     A batch of B rows travels to the device as one row of 32-bit numbers: places in the store [B, n + 1, stack],
-    actions [B], weights [B, n] and bootstrap weights [B]. Several batches travel together.
+    actions [B], whether to go without traces [B], weights [B, n] and bootstrap weights [B]. Several travel together.
     """
 
     REPORT_EVERY = 100
@@ -36,12 +36,13 @@ class ResidentSteps:
         config = learner.config
         self._learner, self._store, self._device = learner, store, device
         self._size, self._fixed = config.batch_size, device.type == "cuda" if fixed is None else fixed
-        shapes = ((self._size, config.n_step + 1, stack), (self._size,), (self._size, config.n_step), (self._size,))
+        rows = (self._size,)
+        shapes = ((*rows, config.n_step + 1, stack), rows, rows, (*rows, config.n_step), rows)
         lengths = [int(np.prod(shape)) for shape in shapes]
         self._input = torch.zeros(sum(lengths), dtype=torch.int32, device=device)
         parts = [part.view(shape) for part, shape in zip(self._input.split(lengths), shapes, strict=True)]
-        self._places, self._actions = parts[:2]
-        self._weights, self._ahead_weights = (part.view(torch.float32) for part in parts[2:])
+        self._places, self._actions, self._forgetful = parts[:3]
+        self._weights, self._ahead_weights = (part.view(torch.float32) for part in parts[3:])
         actions = torch.arange(learner.network.action_count, device=device)
         self._each_action = actions.unsqueeze(1)  # [A, 1]
         self._each_row = torch.arange(self._size, device=device).repeat(len(actions))  # [A * B]
@@ -49,16 +50,17 @@ class ResidentSteps:
         self._loss = torch.zeros((), device=device)  # sum of the losses not yet reported
         self._unreported = 0
 
-    def update(self, batch: NStepBatch) -> Metrics:
+    def update(self, batch: NStepBatch, forgetful: Array | None = None) -> Metrics:
         """A gradient step for every B rows of the batch; the mean loss since it was last reported, where that is due.
 
-        A GPU makes them in a queue of its own; `join` comes before what is to see their result.
+        `forgetful` says which of all rows go without their traces. A GPU makes the steps in a queue of its own; `join`
+        comes before what is to see their result.
         """
         metrics: Metrics = {}
         with torch.no_grad(), tensor_cores(self._device), self._side.queue():
             if self._unreported >= self.REPORT_EVERY:
                 metrics = self._report()
-            for row in to_device(self._packed(batch), self._device):
+            for row in to_device(self._packed(batch, forgetful), self._device):
                 self._input.copy_(row)
                 if self._learner.config.whiten:
                     first = self._store.at(self._places[:, 0, -1])  # of each state the newest frame
@@ -78,11 +80,12 @@ class ResidentSteps:
         self._unreported = 0
         return {"train/sf_loss": loss}
 
-    def _packed(self, batch: NStepBatch) -> Array:
+    def _packed(self, batch: NStepBatch, forgetful: Array | None) -> Array:
         """The columns of a batch as 32-bit numbers, a row for each gradient step."""
         columns = (
             self._store.places(batch.slots()).astype(np.int32),
             batch.actions.astype(np.int32),
+            np.zeros(len(batch.actions), np.int32) if forgetful is None else forgetful.astype(np.int32),
             batch.weights.view(np.int32),
             batch.bootstrap_weights.view(np.int32),
         )
@@ -91,14 +94,20 @@ class ResidentSteps:
 
     def _descend(self) -> None:
         """One gradient step on what lies in `_input`."""
-        states = self._store.states(self._places)  # [B, n + 1, S]
-        if self._learner.config.whiten:
-            states = self._learner.whitening(states)
-        ahead = self._learner.target(states[:, -1], Draws())
-        phi = states[:, :-1, -self._learner.network.outputs :]  # the newest frames, where psi is of those alone
-        target = self._learner.wanted(phi, self._weights, ahead, self._ahead_weights)
+        learner, store = self._learner, self._store
+        ends = store.states(self._places[:, :: learner.config.n_step], self._forgetful.view(-1, 1, 1))
+        states = self._white(ends)  # [B, 2, S], first and last
+        if learner.network.outputs == states.shape[2]:
+            phi = self._white(store.states(self._places[:, :-1]))
+        else:  # psi is of the newest frames alone
+            phi = self._white(store.at(self._places[:, :-1, -1]))
+        ahead = learner.target(states[:, 1], Draws())
+        target = learner.wanted(phi, self._weights, ahead, self._ahead_weights)
         places, counts = self._of_every_action() if self._fixed else self._by_action()
-        self._loss += self._learner.descend(states[:, 0], Draws(places=places), target.index_select(0, places), counts)
+        self._loss += learner.descend(states[:, 0], Draws(places=places), target.index_select(0, places), counts)
+
+    def _white(self, features: Tensor) -> Tensor:
+        return self._learner.whitening(features) if self._learner.config.whiten else features
 
     def _of_every_action(self) -> tuple[Tensor, Tensor]:
         """Every row for every action, counting only where the action is its own: places and counts, [A * B]."""

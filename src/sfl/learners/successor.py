@@ -34,6 +34,8 @@ class SuccessorConfig:
     """Transitions per gradient step."""
     target_every: int = 250
     """Gradient steps between two copies of the network to the target network."""
+    weight_decay: float = 0.0
+    """Each gradient step takes this share of the step size off the weights (as AdamW does)."""
     huber_delta: float = 1.0
     """Where the loss turns from squared to linear (the paper's table calls it gradient clip)."""
     start_step: int = 20_000
@@ -65,6 +67,7 @@ class SuccessorConfig:
         require(self.learning_rate > 0, f"successor.learning-rate must be positive, got {self.learning_rate}.")
         require(self.batch_size >= 2, f"successor.batch-size must be at least 2, got {self.batch_size}.")
         require(self.target_every >= 1, f"successor.target-every must be at least 1, got {self.target_every}.")
+        require(self.weight_decay >= 0, f"successor.weight-decay must not be negative, got {self.weight_decay}.")
         require(self.huber_delta > 0, f"successor.huber-delta must be positive, got {self.huber_delta}.")
         require(0 <= self.count_power <= 1, f"successor.count-power must lie in [0, 1], got {self.count_power}.")
         require(0 <= self.target_rate <= 1, f"successor.target-rate must lie in [0, 1], got {self.target_rate}.")
@@ -126,7 +129,8 @@ class SuccessorLearner:
         self.target = MeanNetwork(self.network)
         self.network.eval()  # training takes its own way through the layers
         self._scale = 1.0 - config.gamma if config.unit_scale else 1.0
-        self.optimiser = Adam(self.network, config.learning_rate, epsilon=0.01 / config.batch_size)
+        epsilon = 0.01 / config.batch_size
+        self.optimiser = Adam(self.network, config.learning_rate, epsilon, config.weight_decay)
         white = Whitening(dim // stack, config.whiten_mean, config.whiten_ridge, config.whiten_every)
         self.whitening = white.to(device)
         self.gradient_steps = 0

@@ -49,6 +49,9 @@ class FrameConfig:
     traces: tuple[float, ...] = ()
     """A state also holds means over all frames of the episode so far, in which a frame weighs so much less with each
     decision since: two places that look alike differ in what was seen before them."""
+    trace_dropout: float = 0.0
+    """In learning, the traces of this share of the states are replaced by their newest frame: psi must not hang on the
+    way by which a place was reached, or the same place is another one at each visit."""
     phi: Literal["stack", "newest"] = "stack"
     """What psi sums up: the whole state (the paper), or the features of its newest frame. The others are the same
     features a little earlier; without them psi has a quarter of the outputs."""
@@ -57,6 +60,8 @@ class FrameConfig:
         require(self.stack >= 1, f"frames.stack must be at least 1, got {self.stack}.")
         decays = all(0 < decay < 1 for decay in self.traces)
         require(decays, f"frames.traces must lie between 0 and 1, got {self.traces}.")
+        dropout = self.trace_dropout
+        require(0 <= dropout <= 1, f"frames.trace-dropout must lie in [0, 1], got {dropout}.")
         require(not self.traces or self.phi == "newest", "frames.traces goes with frames.phi newest only.")
 
 
@@ -143,10 +148,12 @@ class TabularConfig:
         require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
 
 
-def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_024, 1_024)) -> FrameSFLConfig:
+def recommended_for_frames(
+    encoder: str = "place", hidden: tuple[int, ...] = (1_024, 1_024), updates_per_step: float = 0.125
+) -> FrameSFLConfig:
     """Our own settings over frames; docs/agents/sfl.md says what each difference from the paper's is for."""
     return FrameSFLConfig(
-        frames=FrameConfig(encoder=encoder, traces=(0.9, 0.97), phi="newest"),
+        frames=FrameConfig(encoder=encoder, traces=(0.9, 0.97), trace_dropout=0.5, phi="newest"),
         successor=SuccessorConfig(
             hidden=hidden,
             batch_norm=False,
@@ -155,7 +162,8 @@ def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_
             learning_rate=5e-4,
             target_rate=0.01,
             start_step=1_000,
-            updates_per_step=0.125,
+            updates_per_step=updates_per_step,
+            weight_decay=0.1,
             whiten=True,
             whiten_mean=True,
             whiten_ridge=0.1,
@@ -190,6 +198,7 @@ def recommended_for_frames(encoder: str = "place", hidden: tuple[int, ...] = (1_
             shake_steps=4,
         ),
         goal_links=5,
+        replay_size=400_000,
     )
 
 

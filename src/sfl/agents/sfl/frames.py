@@ -177,7 +177,9 @@ class FrameRepresentation(FrameStates):
         self._due -= count
         batch = self._replay.sample_n_step(self._rng, count * config.batch_size, config.n_step, config.gamma)
         if batch is not None:
-            self._metrics |= self._steps.update(batch)
+            dropout = self.config.frames.trace_dropout
+            forgetful = self._rng.random(len(batch.actions)) < dropout if dropout else None
+            self._metrics |= self._steps.update(batch, forgetful)
             self._metrics["train/gradient_steps"] = float(self.successor.gradient_steps)
 
     def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
