@@ -28,13 +28,17 @@ class SFLConfig:
     """Share of random actions on a trip in training."""
     eval_epsilon: float = 0.05
     """Share of random actions in evaluation."""
+    sharpness: float = 0.0
+    """Actions on a trip are drawn with odds of exp(sharpness * z), z being how many standard deviations an action's SFS
+    to the target lies above the mean over actions; 0 = the best action. A policy that always takes the best can walk
+    into a wall for ever."""
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
     as_released: bool = False
     """Take the released code's side wherever it differs from the paper (docs/agents/sfl.md lists all)."""
 
     def __post_init__(self) -> None:
-        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
         require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
 
 
@@ -110,11 +114,15 @@ class FrameSFLConfig:
     """Share of random actions on a trip in training."""
     eval_epsilon: float = 0.05
     """Share of random actions in evaluation."""
+    sharpness: float = 0.0
+    """Actions on a trip are drawn with odds of exp(sharpness * z), z being how many standard deviations an action's SFS
+    to the target lies above the mean over actions; 0 = the best action. A policy that always takes the best can walk
+    into a wall for ever."""
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
 
     def __post_init__(self) -> None:
-        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
         require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
 
 
@@ -138,11 +146,15 @@ class TabularConfig:
     """Share of random actions on a trip in training."""
     eval_epsilon: float = 0.05
     """Share of random actions in evaluation."""
+    sharpness: float = 0.0
+    """Actions on a trip are drawn with odds of exp(sharpness * z), z being how many standard deviations an action's SFS
+    to the target lies above the mean over actions; 0 = the best action. A policy that always takes the best can walk
+    into a wall for ever."""
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
 
     def __post_init__(self) -> None:
-        check_acting(self.train_epsilon, self.eval_epsilon, self.goal_links)
+        check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
         require(0 <= self.gamma < 1, f"gamma must lie in [0, 1), got {self.gamma}.")
         require(self.states >= 2, f"states must be at least 2, got {self.states}.")
         require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
@@ -187,8 +199,7 @@ def recommended_for_frames(
             frontier_steps=400,
             steps_per_landmark=20,
             explore_steps=100,
-            replan_after=20,
-            replan_off_route=False,
+            replan_after=30,
             frontier_among="component",
             reached="similar",
             reach_threshold=0.85,
@@ -197,6 +208,7 @@ def recommended_for_frames(
             avoid_failed=True,
             shake_steps=4,
         ),
+        sharpness=4.0,
         goal_links=5,
         replay_size=400_000,
     )
@@ -206,10 +218,11 @@ AnySFLConfig = SFLConfig | FrameSFLConfig | TabularConfig
 """Whatever the graph and the navigation are the same for."""
 
 
-def check_acting(train_epsilon: float, eval_epsilon: float, goal_links: int) -> None:
+def check_acting(train_epsilon: float, eval_epsilon: float, sharpness: float, goal_links: int) -> None:
     """The checks that both configurations share."""
     require(0 <= train_epsilon <= 1, f"train-epsilon must lie in [0, 1], got {train_epsilon}.")
     require(0 <= eval_epsilon <= 1, f"eval-epsilon must lie in [0, 1], got {eval_epsilon}.")
+    require(sharpness >= 0, f"sharpness must not be negative, got {sharpness}.")
     require(goal_links >= 1, f"goal-links must be at least 1, got {goal_links}.")
 
 

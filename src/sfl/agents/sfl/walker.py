@@ -97,7 +97,13 @@ class Walker:
             parts.append(self.memory.localizer.columns(targets[others]).mT)
         order = np.argsort(np.concatenate([goals, others]))
         wanted = torch.cat(parts).index_select(0, to_device(order, psi.device))  # [G, F]
-        return np.asarray((psi @ wanted.unsqueeze(2)).squeeze(2).argmax(1).cpu().numpy())
+        similarity = (psi @ wanted.unsqueeze(2)).squeeze(2)  # [G, A]
+        if self._config.sharpness:
+            spread = similarity.std(1, keepdim=True).clamp_min(1e-9)
+            # The best of log-odds with Gumbel noise is a draw with these odds; the noise is drawn where all chance is.
+            noise = to_device(self._rng.gumbel(size=tuple(similarity.shape)).astype(np.float32), psi.device)
+            similarity = self._config.sharpness / spread * similarity + noise
+        return np.asarray(similarity.argmax(1).cpu().numpy())
 
     def state(self) -> list[list[int]]:
         """Trips under way, for a checkpoint."""
