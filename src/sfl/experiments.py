@@ -202,7 +202,7 @@ def describe(name: str) -> str:
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
-    if isinstance(env, DoomConfig) and _family(experiment) == name and name.endswith(env.spawn):
+    if isinstance(env, DoomConfig) and f"-{env.maze}" not in name:
         where += ", in any maze: --env.maze NAME|FILE"
     return f"{meaning}; {where}; {experiment.train.steps:,} steps"
 

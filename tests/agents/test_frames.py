@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,78 +12,14 @@ import pytest
 import torch
 
 from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
+from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FrameRepresentation
 from sfl.core.errors import CheckpointError
-from sfl.data.types import Array, EnvSpec, Transitions
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorConfig
+from sfl.data.types import Array
 from sfl.nn.frame_encoders import FrameEncoder
-from sfl.nn.weights import save_encoder
 
-PLACES = 8
-SPEC = EnvSpec((120, 160, 3), "uint8", 2, 2)
-CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def views() -> Array:
-    """What is seen at each of eight places on a ring: stripes of another direction and colour."""
-    rng = np.random.default_rng(0)
-    coarse = rng.integers(0, 256, size=(PLACES, 6, 8, 3), dtype=np.uint8)
-    return coarse.repeat(20, axis=1).repeat(20, axis=2)
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An untrained compact encoder in a file."""
-    return make_encoder(tmp_path_factory.mktemp("encoders") / "first.safetensors", seed=0)
-
-
-def make_encoder(path: Path, seed: int) -> str:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        save_encoder(FrameEncoder("compact"), path, {})
-    return str(path)
-
-
-def config_of(encoder: str) -> FrameSFLConfig:
-    return FrameSFLConfig(
-        FrameConfig(encoder, stack=3),
-        SuccessorConfig((32,), gamma=0.8, n_step=2, batch_size=16, start_step=40, updates_per_step=0.25),
-        LandmarkConfig(limit=6, add_threshold=0.99, localize_threshold=0.995, window=2, start_step=80, add_every=20),
-        EdgeConfig(form_every=20),
-        NavigatorConfig(frontier_steps=12, explore_steps=12),
-        replay_size=200,
-    )
-
-
-class Ring:
-    """Two walkers on the ring, action 0 back and 1 ahead, in episodes of fifteen steps."""
-
-    def __init__(self, views: Array, agent: SFLAgent) -> None:
-        self.views, self.agent = views, agent
-        self.at, self.time = np.array([0, 4]), 0
-
-    def go(self, steps: int) -> list[list[int]]:
-        taken = []
-        for _ in range(steps):
-            if self.time % 15 == 0:
-                self.at = np.array([0, 4])
-                for env in (0, 1):
-                    self.agent.begin_episode(env, None)
-            self.time += 1
-            envs, before = np.arange(2), self.views[self.at]
-            actions = self.agent.act(before, envs)
-            taken.append(actions.tolist())
-            self.at = (self.at + 2 * actions - 1) % PLACES
-            done = np.full(2, self.time % 15 == 0)
-            step = Transitions(envs, before, actions, np.zeros(2), np.zeros(2, bool), done, self.views[self.at])
-            self.agent.observe(step)
-            self.agent.update()
-        return taken
+from .ring import CPU, PLACES, SPEC, Ring, config_of, make_encoder, with_memory
+from .worlds import assert_same_state
 
 
 def test_a_state_is_the_stack_of_the_last_frames_and_begins_with_black_ones(encoder: str, views: Array) -> None:
@@ -126,14 +64,21 @@ def test_it_learns_and_builds_a_graph(encoder: str, views: Array) -> None:
     assert policy.act(views[[0]], np.array([0])).shape == (1,)
 
 
-def test_a_loaded_agent_goes_on_alike(encoder: str, views: Array) -> None:
-    agent, other = (SFLAgent(config_of(encoder), SPEC, seed, "cpu") for seed in (0, 1))
+@pytest.mark.parametrize("make_config", [config_of, with_memory])
+@pytest.mark.parametrize("steps", [105, 112])  # past the replay's capacity, at an episode's end and in an episode
+def test_a_loaded_agent_goes_on_alike(
+    encoder: str, views: Array, make_config: Callable[[str], FrameSFLConfig], steps: int
+) -> None:
+    agent, other = (SFLAgent(make_config(encoder), SPEC, seed, "cpu") for seed in (0, 1))
     ring = Ring(views, agent)
-    ring.go(105)  # past the replay's capacity, at an episode's end
-    other.load_state_dict(agent.state_dict())
+    ring.go(steps)
+    other.load_state_dict(copy.deepcopy(agent.state_dict()))
     twin = Ring(views, other)
     twin.time, twin.at = ring.time, ring.at.copy()
     assert twin.go(60) == ring.go(60)
+    assert_same_state(agent.state_dict(), other.state_dict())
+    if make_config is with_memory:
+        assert agent.memory.doubted.any()  # or nothing was tested
 
 
 def test_another_encoder_is_refused(encoder: str, views: Array, tmp_path: Path) -> None:

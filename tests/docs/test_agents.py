@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sfl import experiments
-from sfl.agents.sfl.config import SFLConfig, as_released
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, as_released, recommended_for_frames
 
 from .pages import read
 
@@ -75,7 +75,7 @@ def text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return " ".join(map(text, value))
+        return " ".join(map(text, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -83,24 +83,53 @@ def columns() -> list[dict[str, str]]:
     return [column("paper-"), column("paper-", released=True), column("sfl-")]
 
 
-def settings_table() -> str:
+def frame_columns() -> list[dict[str, str]]:
+    """The paper's settings in ViZDoom, and ours."""
+    return [
+        {word: text(value) for word, value in options(config)}
+        for config in (FrameSFLConfig(), recommended_for_frames())
+    ]
+
+
+def settings_table(families: list[dict[str, str]]) -> str:
     """Options that have a name in the paper, and options on which the families differ."""
     rows = []
-    for word in columns()[0]:
-        values = [values[word] for values in columns()]
+    for word in families[0]:
+        values = [family[word] for family in families]
         if word in PAPER_NAMES or len(set(values)) > 1:
             rows.append(f"| `{word}` | {PAPER_NAMES.get(word, '')} | {' | '.join(values)} |\n")
     return "".join(rows)
 
 
+def without_reason(reasons: str, paper: dict[str, str], ours: dict[str, str]) -> list[str]:
+    """Settings of ours that depart from the paper's and that the text does not name."""
+    return [word for word in paper if paper[word] != ours[word] and f"`{word}`" not in reasons]
+
+
 def test_the_settings_table_is_that_of_the_presets() -> None:
-    table = settings_table()
+    table = settings_table(columns())
     assert table in read(PAGE), f"put this table into {PAGE}:\n{table}"
     assert all(f"| `{word}` |" in table for word in PAPER_NAMES)
 
 
+def test_the_settings_table_over_frames_is_that_of_the_presets() -> None:
+    table = settings_table(frame_columns())
+    found = over_frames().partition("|---|---|---|---|\n")[2]
+    assert found == table, f"put this table into {PAGE}, 'Over frames':\n{table}"
+
+
 def test_every_setting_of_ours_that_departs_from_the_paper_has_a_reason() -> None:
-    reasons = read(PAGE).partition("### Ours")[2].partition("### Open choices")[0]
     paper, _, ours = columns()
-    departs = [word for word in paper if paper[word] != ours[word]]
-    assert [word for word in departs if f"`{word}`" not in reasons] == []
+    assert without_reason(read(PAGE).partition("### Ours")[2].partition("### Open choices")[0], paper, ours) == []
+    assert without_reason(over_frames().partition("| option |")[0], *frame_columns()) == []
+
+
+def over_frames() -> str:
+    return read(PAGE).partition("## Over frames (ViZDoom)")[2].partition("\n## ")[0]
+
+
+def test_the_mazes_have_the_settings_of_the_table() -> None:
+    for name in experiments.names():
+        agent = experiments.get(name).agent
+        if name.startswith("sfl-doom-") and name != "sfl-doom-small":
+            assert agent == recommended_for_frames(), name

@@ -199,6 +199,35 @@ def test_the_cost_in_steps_is_the_mean_duration() -> None:
     assert costs(edges) == pytest.approx({(0, 1): 7.0, (1, 0): 2.0})
 
 
+@pytest.mark.parametrize("weight", ["exp", "log-frequency", "steps"])
+def test_doubt_multiplies_costs_by_one_plus_doubt_over_n(weight: str) -> None:
+    statistics = counted({(0, 1): 1, (1, 0): 4, (0, 2): 8}, steps=3)
+    sure, unsure = (
+        costs(form_edges(statistics, EdgeConfig(threshold=0, weight=weight, doubt=doubt), 3))  # type: ignore[arg-type]
+        for doubt in (0.0, 4.0)
+    )
+    assert unsure == pytest.approx({(0, 1): 5 * sure[0, 1], (1, 0): 2 * sure[1, 0], (0, 2): 1.5 * sure[0, 2]})
+
+
+def test_doubt_goes_by_the_transitions_that_count() -> None:
+    statistics = counted({(0, 1): 1, (1, 0): 3}, steps=6)
+    statistics.record(0, 1, 6, random=False)
+    settings: dict[str, Any] = {"threshold": 0, "weight": "steps", "doubt": 2.0}
+    assert costs(form_edges(statistics, EdgeConfig(**settings), 2))[0, 1] == pytest.approx(6 * (1 + 2 / 2))
+    edges = form_edges(statistics, EdgeConfig(**settings, count_traverse=False), 2)
+    assert costs(edges)[0, 1] == pytest.approx(6 * (1 + 2 / 1))
+    edges = form_edges(statistics, EdgeConfig(**settings, directed=False), 2)
+    assert costs(edges) == pytest.approx({(0, 1): 6 * (1 + 2 / 5), (1, 0): 6 * (1 + 2 / 5)})
+
+
+def test_with_doubt_a_detour_over_frequent_edges_is_shorter_than_one_lucky_jump() -> None:
+    statistics = counted({(0, 1): 20, (1, 2): 20}, steps=5)
+    statistics.record(0, 2, 6, random=True)
+    for doubt, route in ((0.0, (0, 2)), (4.0, (0, 1, 2))):
+        edges = form_edges(statistics, EdgeConfig(threshold=0, weight="steps", doubt=doubt), 3)
+        assert Planner(edges).route(0, 2) == route
+
+
 def test_the_matrix_has_a_row_for_landmarks_without_edges() -> None:
     matrix = form_edges(counted({(0, 1): 2}), EdgeConfig(), 4).matrix()
     assert matrix.shape == (4, 4)
@@ -211,6 +240,7 @@ def test_the_matrix_has_a_row_for_landmarks_without_edges() -> None:
     ("field", "value", "text"),
     [
         ("threshold", -1.0, "edges.threshold must not be negative, got -1"),
+        ("doubt", -0.5, "edges.doubt must not be negative, got -0.5"),
         ("k_nearest", -1, "edges.k-nearest must not be negative"),
         ("temporal", 1.1, r"edges.temporal must lie in \[0, 1\], got 1.1"),
         ("failure_limit", -1, "edges.failure-limit must not be negative"),

@@ -101,6 +101,10 @@ def test_of_the_closest_pair_the_one_nearer_to_the_candidate_is_replaced() -> No
         ("candidates_per_add", 0, "landmarks.candidates-per-add must be at least 1"),
         ("add_every", 0, "landmarks.add-every must be at least 1"),
         ("update_every", 0, "landmarks.update-every must be at least 1"),
+        ("trust", 1.5, r"landmarks.trust must lie in \[0, 1\], got 1.5"),
+        ("trust", -0.1, r"landmarks.trust must lie in \[0, 1\], got -0.1"),
+        ("trust_reach", 0, "landmarks.trust-reach must be at least 1, got 0"),
+        ("trust_samples", 0, "landmarks.trust-samples must be at least 1, got 0"),
         ("start_step", -1, "landmarks.start-step must not be negative"),
     ],
 )

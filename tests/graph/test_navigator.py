@@ -9,44 +9,11 @@ import pytest
 
 from sfl.core.errors import UsageError
 from sfl.data.types import GOAL, Array
-from sfl.graph.landmarks import LandmarkSet
-from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting, draw_frontier, draw_route, first_waypoint
+from sfl.graph.navigator import NavigatorConfig, draw_frontier, draw_route, first_waypoint
 from sfl.graph.planning import Planner
 
-from .drawing import both_ways, draw
-
-# A chain 0 - 1 - 2 - 3 with a branch 1 - 4 - 3 that costs more; 5 stands alone.
-CHAIN = Planner(draw(6, both_ways({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0, (1, 4): 2.0, (4, 3): 2.0})))
-
-
-OLD = {"frontier_among": "component", "reached": "localized"}
-
-
-class Script:
-    """One navigator on a drawn graph, told what is seen."""
-
-    def __init__(self, planner: Planner = CHAIN, frontier: int | None = None, **settings: object) -> None:
-        self.navigator = Navigator(NavigatorConfig(**(OLD | settings)))  # type: ignore[arg-type]
-        self.planner, self.rng = planner, np.random.default_rng(0)
-        self.landmarks = LandmarkSet(planner.edges.size)
-        for index in range(planner.edges.size):
-            self.landmarks.add(index, 0)
-            # Ten million visits to all but one landmark leave one choice of a frontier.
-            self.landmarks._visits[index] = 0 if frontier in (None, index) else 10**7
-
-    def begin(self, goal_links: list[int] | None = None) -> Script:
-        self.navigator.begin(None if goal_links is None else np.array(goal_links))
-        return self
-
-    def see(self, localized: int | None, nearest: int | None = 0) -> int | None:
-        at = localized if localized is not None else nearest
-        return self.navigator.step(Sighting(localized, at, 0), self.planner, self.landmarks, self.rng)
-
-    @property
-    def route(self) -> tuple[int, ...]:
-        assert self.navigator.trip is not None
-        return self.navigator.trip.route
-
+from .drawing import draw
+from .script import Script
 
 # ---- where a route begins
 
@@ -283,69 +250,6 @@ def test_a_frontier_among_all_is_walked_to_directly_where_no_route_leads() -> No
     assert (script.navigator.finished, script.navigator.failures) == ([False], [])
     script = Script(frontier=5, frontier_among="all").begin()
     assert (script.see(0), script.see(5), script.navigator.finished) == (5, None, [True])
-
-
-# ---- to a goal
-
-
-def test_to_a_goal_it_follows_the_route_and_then_the_goal_itself_for_ever() -> None:
-    script = Script(frontier_steps=1, steps_per_landmark=1, replan_after=0).begin(goal_links=[2])
-    assert script.see(0) == 1
-    assert script.route == (0, 1, 2, GOAL)
-    assert script.see(1) == 2
-    assert script.see(2) == GOAL
-    assert [script.see(None) for _ in range(500)] == [GOAL] * 500
-    assert script.navigator.finished == []
-    assert script.navigator.route_found
-
-
-def test_at_the_goals_landmark_it_heads_for_the_goal_at_once() -> None:
-    script = Script().begin(goal_links=[2])
-    assert script.see(2) == GOAL
-
-
-def test_of_several_links_the_best_is_taken_and_the_next_when_the_goal_was_not_found_there() -> None:
-    script = Script(replan_after=1).begin(goal_links=[3, 1])
-    script.see(2)
-    assert script.route == (2, 3, GOAL)
-    assert script.see(3) == GOAL
-    script.see(3)
-    assert script.route[-2:] == (1, GOAL)
-    script.begin(goal_links=[5, 3])  # the best link cannot be reached, the second can
-    script.see(2)
-    assert script.route == (2, 3, GOAL)
-
-
-def test_lost_on_the_way_to_a_goal_it_plans_anew_to_the_goal() -> None:
-    script = Script(replan_after=2).begin(goal_links=[3])
-    script.see(0)
-    assert script.see(1) == 2
-    assert script.see(4) == 3
-    assert script.route == (4, 3, GOAL)
-    assert script.navigator.failures == [(1, 2)]
-    assert script.see(3) == GOAL
-    script.see(None, nearest=3)
-    assert script.see(None, nearest=3) == 3  # late towards the goal: once more from 3, and no edge is to blame
-    assert script.navigator.failures == [(1, 2)]
-    assert script.see(3) == GOAL
-
-
-def test_without_a_route_it_goes_straight_to_the_goal_and_says_so() -> None:
-    script = Script().begin(goal_links=[5])
-    assert script.see(0) == GOAL
-    assert script.route == (GOAL,)
-    assert not script.navigator.route_found
-    assert [script.see(None) for _ in range(100)] == [GOAL] * 100
-    assert script.navigator.finished == []
-    assert script.navigator.failures == []
-    script.begin(goal_links=[2])
-    assert script.navigator.route_found
-
-
-def test_a_goal_without_any_landmark_is_walked_to_directly() -> None:
-    script = Script(Planner(draw(0, {}))).begin(goal_links=[])
-    assert script.see(None, nearest=None) == GOAL
-    assert not script.navigator.route_found
 
 
 # ---- state

@@ -145,3 +145,18 @@ def test_a_loaded_localizer_goes_on_as_the_saved_one(envs: list[int]) -> None:
         similarity = torch.from_numpy(rng.random((3, 2), np.float32))
         one, other = (localizer.smooth(similarity, np.arange(3)) for localizer in (saved, loaded))
         assert torch.equal(one, other)
+
+
+def test_a_landmark_in_doubt_never_wins_and_those_that_came_later_are_not_in_doubt() -> None:
+    localizer = make_localizer(1, landmarks=4, env_count=1)
+    similarity = torch.tensor([[0.9, 0.1, 0.2, 0.3], [-1.0, -1.0, 0.9, -1.0]])
+    assert localizer.sure(similarity) is similarity
+    localizer.doubt(torch.tensor([True, False, True]))  # the fourth came later
+    sure = localizer.sure(similarity)
+    assert sure.argmax(1).tolist() == [3, 1]  # even the lowest cosine beats one in doubt
+    assert torch.equal(sure[:, [1, 3]], similarity[:, [1, 3]])
+    assert (sure[:, [0, 2]] < -1).all()
+    assert torch.equal(localizer.sure(similarity[0]), sure[0])  # of one state as of several
+    assert torch.equal(localizer.fresh().sure(similarity), sure)
+    localizer.doubt(torch.tensor([False, True, False, False]))  # these and no others
+    assert localizer.sure(similarity).argmax(1).tolist() == [0, 2]

@@ -93,6 +93,29 @@ def test_steps_over_the_store_are_those_made_one_by_one(settings: dict[str, obje
     assert_close(ours, theirs, 1e-3 if ours.config.whiten else 1e-4)
 
 
+@pytest.mark.parametrize("whiten", [False, True])
+def test_where_psi_is_of_the_newest_frame_its_target_sums_up_the_newest_frames_alone(whiten: bool) -> None:
+    config = SuccessorConfig((8,), gamma=0.9, n_step=STEPS, batch_size=SIZE, huber_delta=0.7, whiten=whiten)
+    parts = 1 + STACK  # a trace goes before the frames
+    learner = SuccessorLearner(config, parts * FEATURES, EnvSpec((1,), "uint8", ACTIONS), CPU, FEATURES, parts)
+    store = FeatureStore(ROOM, torch.full((FEATURES,), 0.5), traces=1)
+    rows = torch.randn(ROOM, 2 * FEATURES, generator=torch.Generator().manual_seed(1))
+    slots = store.hold_rows(rows)
+    with torch.no_grad():
+        for parameter in (*learner.network.parameters(), learner.target.head_weight):
+            parameter.zero_()
+        learner.target.head_bias.fill_(0.25)
+    batch = make_batch(1, STEPS)
+    newest = torch.full((ROOM + 1, FEATURES), 0.5)
+    newest[torch.from_numpy(slots)] = rows[:, FEATURES:]
+    loss = ResidentSteps(learner, store, STACK, CPU).update(batch)["train/sf_loss"]
+    phi = learner.whitening(newest[torch.from_numpy(batch.steps[:, :, -1])])  # [B, n, F]; slot -1 is the last row
+    target = (torch.from_numpy(batch.weights).unsqueeze(2) * phi).sum(1)
+    target += 0.25 * torch.from_numpy(batch.bootstrap_weights).unsqueeze(1)
+    expected = torch.nn.functional.huber_loss(torch.zeros_like(target), target, delta=0.7)
+    assert loss == pytest.approx(float(expected), rel=1e-5)  # psi was 0
+
+
 def test_work_that_is_not_captured_is_done_once_a_call() -> None:
     calls: list[int] = []
     work = Captured(lambda: calls.append(1), CPU)

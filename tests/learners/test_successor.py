@@ -257,9 +257,8 @@ def test_whitening_can_take_the_mean_out_and_spare_small_directions() -> None:
     generator = torch.Generator().manual_seed(0)
     phi = torch.randn(4_000, 2, generator=generator) * torch.tensor([2.0, 0.1]) + torch.tensor([5.0, -3.0])
     whitening = Whitening(2, centred=True, ridge=0.5)
-    whitening.track(
-        torch.cat([torch.randn(4_000, 2), phi], dim=1), torch.ones(4_000)
-    )
+    older = torch.randn(4_000, 2, generator=generator)  # of a stack the newest frame is what counts
+    whitening.track(torch.cat([older, phi], dim=1), torch.ones(4_000))
     moved = (phi - whitening.shift) @ whitening.matrix
     assert moved.mean(0).tolist() == pytest.approx([0.0, 0.0], abs=1e-4)
     # The moments are 4 and 0.01, and half of their mean is added to both.
@@ -275,6 +274,25 @@ def test_whitening_averages_over_batches() -> None:
     assert float(whitening.matrix) == pytest.approx(10**-0.5)
 
 
+def test_the_roots_are_taken_anew_at_their_interval() -> None:
+    whitening = Whitening(1, refresh_every=3)
+    found = []
+    for size in (1.0, 5.0, 2.0, 6.0):
+        whitening.track(torch.tensor([[-size], [size]]), torch.ones(2))
+        found.append(float(whitening.matrix))
+    # The first batch alone, until the fourth: (1 + 25 + 4 + 36) / 4.
+    assert found == pytest.approx([1.0, 1.0, 1.0, 16.5**-0.5])
+
+
+def test_parts_of_a_state_are_whitened_each_for_itself() -> None:
+    phi = random_features(60, 1.0, 5.0, 0.1)
+    whitening = Whitening(3, centred=True, ridge=0.1)
+    whitening.track(phi, torch.ones(60))
+    stacks = torch.cat([phi[:20], phi[20:40], phi[40:]], dim=1)
+    expected = torch.cat([whitening(phi[:20]), whitening(phi[20:40]), whitening(phi[40:])], dim=1)
+    torch.testing.assert_close(whitening(stacks), expected)
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -286,6 +304,8 @@ def test_whitening_averages_over_batches() -> None:
         ({"target_every": 0}, "successor.target-every must be at least 1"),
         ({"huber_delta": 0.0}, "successor.huber-delta must be positive"),
         ({"target_rate": 1.5}, r"successor.target-rate must lie in \[0, 1\]"),
+        ({"whiten_every": 0}, "successor.whiten-every must be at least 1, got 0"),
+        ({"whiten_ridge": -0.1}, "successor.whiten-ridge must not be negative, got -0.1"),
         ({"updates_per_step": -1.0}, "successor.updates-per-step must be >= 0"),
     ],
 )

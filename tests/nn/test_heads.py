@@ -70,6 +70,16 @@ def test_without_hidden_layers_it_is_linear() -> None:
     torch.testing.assert_close(network(first + second) - zero, network(first) + network(second) - 2 * zero)
 
 
+def test_psi_may_be_of_fewer_numbers_than_a_state() -> None:
+    network = SuccessorNetwork(dim=6, action_count=4, hidden=(16,), batch_norm=False, outputs=2)
+    assert (network.dim, network.outputs) == (6, 2)
+    psi = network(torch.ones(3, 6))
+    assert psi.shape == (3, 4, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(MeanNetwork(network)(torch.ones(3, 6), Draws()), psi.mean(1))
+    assert make_network(False).outputs == 6
+
+
 def test_the_mean_network_follows_by_a_share_or_all_the_way() -> None:
     source, other = make_network(True), make_network(True, seed=1)
     mean, old = MeanNetwork(other), MeanNetwork(other)

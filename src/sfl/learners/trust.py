@@ -49,7 +49,8 @@ class Trust:
     def doubted(self, count: int, share: float) -> Tensor:
         """[L] bool: landmarks whose surroundings agree less than this share of the median."""
         agreed = self.agreement(count)
-        return agreed < share * agreed.nanmedian()
+        median = agreed.nanmedian()
+        return agreed < torch.minimum(share * median, median)  # a share of less than nothing would be more
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""

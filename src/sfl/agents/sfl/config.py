@@ -188,7 +188,7 @@ def recommended_for_frames(
             localize_threshold=0.75,
             window=1,
             trust=0.8,
-            trust_reach=40,
+            trust_reach=25,
             candidates_per_add=50,
             add_every=2_000,
             update_every=2_000,

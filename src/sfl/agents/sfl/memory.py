@@ -170,9 +170,7 @@ class LandmarkMemory:
         best, places = self.localizer.similarity(unit(source.psi(states).mean(1))).max(1)
         visits = torch.nonzero(best > config.localize_threshold).squeeze(1)
         self.trust.add(places[visits], surroundings[visits])
-        doubted = self.trust.doubted(self.set.count, config.trust)
-        self.localizer.doubt(doubted)
-        self.doubted = doubted.cpu().numpy()
+        self._doubt(self.trust.doubted(self.set.count, config.trust).cpu().numpy())
 
     def admit(self, source: PsiSource, step: int) -> list[tuple[int, Candidate]]:
         """Up to N_cand candidates become landmarks, each tested against those before it; the buffer is emptied."""
@@ -214,8 +212,7 @@ class LandmarkMemory:
         self.localizer.load_state(state)
         if self.config.trust:
             self.trust.load_state(state)
-            self.doubted = state["doubted"]
-            self.localizer.doubt(torch.from_numpy(self.doubted).to(self.localizer.device))
+            self._doubt(state["doubted"])
 
     def candidate_state(self) -> dict[str, Array]:
         """The candidate buffer as plain arrays."""
@@ -234,6 +231,11 @@ class LandmarkMemory:
             state.get("candidate_observations", []), rows, strict=True
         ):
             self.propose(Candidate(observation, origin, None if previous < 0 else previous, steps, bool(random)))
+
+    def _doubt(self, landmarks: Array) -> None:
+        """These [L] bool and no others are in doubt."""
+        self.doubted = landmarks
+        self.localizer.doubt(torch.from_numpy(landmarks).to(self.localizer.device))
 
     def _ranking(self, psi: Tensor) -> Array:
         """The order in which candidates of unit psi [C, F] are tried."""
@@ -257,6 +259,7 @@ class LandmarkMemory:
             del self._index[self.observations[index].tobytes()]
             if self.config.trust:
                 self.trust.clear(index)
+                self._doubt(np.where(np.arange(len(self.doubted)) == index, False, self.doubted))
             self.set.replace(index, candidate.origin, step)
             self.observations[index] = candidate.observation
         self._index[key] = index

@@ -1,0 +1,87 @@
+"""What the walker does with a route: landmarks are axes of a space, and so are the actions that lead to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sfl.agents.sfl.config import FrameSFLConfig
+from sfl.agents.sfl.memory import LandmarkMemory, Sight
+from sfl.agents.sfl.walker import Walker
+from sfl.data.types import GOAL, Array, Observation
+from sfl.graph.edges import Edges
+from sfl.graph.landmarks import LandmarkConfig
+from sfl.graph.navigator import NavigatorConfig
+from sfl.graph.planning import Planner
+
+ENV = np.array([0])
+GOAL_PSI = (0.0, 0.0, 0.6, 0.8)  # most similar to landmark 2
+
+
+class Axes:
+    """A state is its own psi, whatever the action."""
+
+    dim, device = 4, torch.device("cpu")
+
+    def begin_episode(self, env_index: int) -> None:
+        """Nothing is carried over."""
+
+    def perceive(self, observations: Array, env_indices: Array) -> Array:
+        return observations
+
+    def goal_state(self, goal: Observation) -> Array:
+        return np.asarray(goal[None])
+
+    def psi(self, states: Array | torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(states, np.float32)).unsqueeze(1).repeat(1, 4, 1)
+
+
+def make_walker(goal_links: int = 1) -> Walker:
+    """Landmarks 0 - 1 - 2 in a line."""
+    settings = NavigatorConfig(reached="similar", look_ahead=3, reach_threshold=0.9, aim_threshold=0.5, replan_after=9)
+    config = FrameSFLConfig(navigator=settings, goal_links=goal_links)
+    memory = LandmarkMemory(LandmarkConfig(localize_threshold=0.9, trust=0.5), 4, Axes.device)
+    for index, row in enumerate(np.eye(4)[:3]):
+        memory.set.add(index, 0)
+        memory.observations.append(row)
+    memory.localizer.set_rows(torch.eye(4)[:3], same_landmarks=False)
+    sources, targets = np.array([0, 1, 1, 2]), np.array([1, 0, 2, 1])
+    planner = Planner(Edges(3, sources, targets, np.ones(4, np.int64), np.ones(4)))
+    walker = Walker(config, memory, planner, np.random.default_rng(0), epsilon=0.0)
+    walker.begin_episode(0, Axes(), np.array(GOAL_PSI))
+    return walker
+
+
+def go(walker: Walker, *state: float) -> int:
+    """One decision; actions 0 to 2 lead to the landmarks and 3 to the goal."""
+    seen = walker.memory.see(Axes(), np.array([state]), ENV, routes=walker.routes(ENV))
+    sight = Sight(torch.eye(4).unsqueeze(0), seen.similarity, seen.localized, seen.nearest, seen.ahead)
+    return int(walker.choose(sight, ENV, 0, 4)[0][0])
+
+
+def test_it_goes_straight_to_what_is_similar_ahead_and_explains_itself_by_the_next_landmark() -> None:
+    walker = make_walker()
+    assert go(walker, 1, 0, 0, 0) == 1
+    assert go(walker, 0.75, 0.2, 0.6, 0.0) == 2  # SFS 0.61; to the goal 0.37
+    explanation = walker.explain(0)
+    assert (explanation.target, explanation.route) == (1, (0, 1, 2, GOAL))
+    assert go(walker, 0.3, 0.3, 0.3, 0.8) == 3  # to the goal itself
+    assert walker.explain(0).target == 1
+
+
+def test_the_sfs_ahead_is_that_to_landmarks_and_to_the_goal() -> None:
+    walker = make_walker()
+    go(walker, 1, 0, 0, 0)
+    seen = walker.memory.see(Axes(), np.array([[0.1, 0.5, 0.5, 0.7]]), ENV, routes=walker.routes(ENV))
+    assert list(seen.ahead[0]) == pytest.approx([0.5, 0.5, 0.6 * 0.5 + 0.8 * 0.7], abs=1e-6)  # of length 1
+
+
+def test_a_goal_is_not_joined_to_a_landmark_in_doubt() -> None:
+    walker = make_walker(goal_links=2)
+    navigator = next(iter(walker.navigators()))
+    assert navigator.goal_links is not None
+    assert navigator.goal_links.tolist() == [2, 0]  # the others are equally unlike it
+    walker.memory.localizer.doubt(torch.tensor([False, False, True]))
+    walker.begin_episode(0, Axes(), np.array(GOAL_PSI))
+    assert navigator.goal_links.tolist() == [0, 1]
