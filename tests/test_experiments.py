@@ -43,8 +43,8 @@ def test_the_small_maze_has_the_small_encoder_and_network() -> None:
     experiment = experiments.get("sfl-doom-small")
     assert isinstance(experiment.agent, FrameSFLConfig)
     ours = recommended_for_frames()
-    successor, frames = replace(ours.successor, hidden=(512, 512)), replace(ours.frames, encoder="compact")
-    assert experiment.agent == replace(ours, successor=successor, frames=frames)
+    successor = replace(ours.successor, hidden=(256, 256), updates_per_step=1 / 16)
+    assert experiment.agent == replace(ours, successor=successor, frames=replace(ours.frames, encoder="compact"))
     assert (doom("sfl-doom-small").maze, doom("sfl-doom-small").spawn) == ("small", "random")
 
 
@@ -55,7 +55,7 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         *("sfl-doom-random", "sfl-doom-fixed", "random-doom-random", "random-doom-fixed")
     }
     assert {name for name, line in families.items() if "MAZE: " in line} == {
-        *("sfl-doom-MAZE-random", "sfl-doom-MAZE-fixed", "random-doom-MAZE-random", "random-doom-MAZE-fixed")
+        f"{family}-doom-MAZE-{spawn}" for family in ("sfl", "paper", "random") for spawn in ("random", "fixed")
     }
     assert "sfl-doom-small" in families
 
