@@ -14,9 +14,10 @@ from .pages import ROOT, blocks, commands, read
 PAGE = "README.md"
 
 
-def quick_start() -> list[list[str]]:
-    """The commands of the block that trains with --tiny."""
-    tiny = [number for number, block in enumerate(blocks(PAGE, "console")) if "--tiny" in block]
+def quick_start(experiment: str) -> list[list[str]]:
+    """The commands of the block that trains this experiment with --tiny."""
+    words = f"sfl train {experiment} --tiny"
+    tiny = [number for number, block in enumerate(blocks(PAGE, "console")) if words in block]
     assert len(tiny) == 1
     lines = blocks(PAGE, "console")[tiny[0]].count("$ ")
     before = sum(block.count("$ ") for block in blocks(PAGE, "console")[: tiny[0]])
@@ -29,7 +30,7 @@ def test_the_quick_start_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = []
-    for program, *words in quick_start():
+    for program, *words in quick_start("sfl-fourroom"):
         assert program == "sfl"
         assert main(words) == 0, words
         shown.append(capsys.readouterr().out)
@@ -39,6 +40,17 @@ def test_the_quick_start_runs(
     run = tmp_path / "runs" / "sfl-fourroom" / "seed-0000"
     assert {"config.json", "episodes.csv", "checkpoints", "figures"} <= {path.name for path in run.iterdir()}
     assert all((tmp_path / file).is_file() for file in [*shown[6].split(), *shown[7].split()])
+
+
+@pytest.mark.slow
+def test_the_maze_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for program, *words in quick_start("sfl-doom-small"):
+        assert program == "sfl"
+        assert main(words) == 0, words
+    files = [Path(word) for word in capsys.readouterr().out.split() if word.endswith(".png")]
+    assert {"indicators.png", "landmark-graph.png"} <= {file.name for file in files}
+    assert all((tmp_path / file).is_file() for file in files)
 
 
 def test_every_make_target_exists() -> None:
