@@ -124,8 +124,7 @@ class Navigator:
     @property
     def waypoint(self) -> int | None:
         """The landmark of the route (or `GOAL`) that is next to be reached; None: no trip, or random steps on one."""
-        on_the_way = self.trip is not None and not self._shaking
-        return self.trip.route[self.trip.position] if self.trip is not None and on_the_way else None
+        return None if self.trip is None or self._shaking else self.trip.route[self.trip.position]
 
     def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
         """One decision: the landmark (or `GOAL`) to go to, or None to act at random."""

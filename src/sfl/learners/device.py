@@ -51,8 +51,7 @@ class IndexCache:
 def tensor_cores(device: torch.device) -> Iterator[None]:
     """On a GPU, products of matrices in TF32: factors are rounded to 10 bits, sums are not.
 
-    bf16 would need the weights in both precisions: for batches this small, writing and reading them once more costs
-    what the shorter products gain.
+    bf16 would need the weights in both precisions. Whether shorter products make up for that was not measured.
     """
     if device.type != "cuda":
         yield

@@ -219,7 +219,7 @@ AnySFLConfig = SFLConfig | FrameSFLConfig | TabularConfig
 
 
 def check_acting(train_epsilon: float, eval_epsilon: float, sharpness: float, goal_links: int) -> None:
-    """The checks that both configurations share."""
+    """The checks that all configurations share."""
     require(0 <= train_epsilon <= 1, f"train-epsilon must lie in [0, 1], got {train_epsilon}.")
     require(0 <= eval_epsilon <= 1, f"eval-epsilon must lie in [0, 1], got {eval_epsilon}.")
     require(sharpness >= 0, f"sharpness must not be negative, got {sharpness}.")
