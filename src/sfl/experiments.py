@@ -86,9 +86,9 @@ def _random(env: str) -> Experiment:
     return Experiment(f"random-{env}", MiniGridConfig(id=MINIGRID[env]), RandomConfig(), train, EvalConfig())
 
 
-def _doom_eval(spawn: Spawn) -> EvalConfig:
+def _doom_eval(spawn: Spawn, parallel: int = 16) -> EvalConfig:
     """50 start-goal pairs a level, as in the paper; half of the games play while the other half is looked at."""
-    return EvalConfig(episodes=50, levels=LEVELS[spawn], parallel=16)
+    return EvalConfig(episodes=50, levels=LEVELS[spawn], parallel=parallel)
 
 
 def _random_doom(spawn: Spawn, maze: str | None = None) -> Experiment:

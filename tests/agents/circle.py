@@ -6,13 +6,14 @@ import numpy as np
 import torch
 
 from sfl.agents.sfl.memory import Candidate, LandmarkMemory
+from sfl.agents.sfl.representation import PsiSource
 from sfl.data.types import Array
 from sfl.graph.landmarks import LandmarkConfig
 
 COS_30 = 0.866
 
 
-class Circle:
+class Circle(PsiSource):
     """psi of an observation [degrees]: the point at that angle plus `turn`, of length 3, for both actions."""
 
     dim = 2

@@ -8,6 +8,7 @@ import torch
 
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.memory import LandmarkMemory, Sight
+from sfl.agents.sfl.representation import PsiSource
 from sfl.agents.sfl.walker import Walker
 from sfl.data.types import GOAL, Array, Observation
 from sfl.graph.edges import Edges
@@ -19,7 +20,7 @@ ENV = np.array([0])
 GOAL_PSI = (0.0, 0.0, 0.6, 0.8)  # most similar to landmark 2
 
 
-class Axes:
+class Axes(PsiSource):
     """A state is its own psi, whatever the action."""
 
     dim, device = 4, torch.device("cpu")

@@ -85,8 +85,9 @@ def test_steps_over_the_store_are_those_made_one_by_one(settings: dict[str, obje
     ours, store = make_learner(settings)
     theirs, _ = make_learner(settings)
     steps = ResidentSteps(ours, store, STACK, CPU, fixed)
-    for seed in range(3):
-        batch = make_batch(2, ours.config.n_step, seed)
+    together = 1 if ours.config.whiten else 2  # moments are taken of all steps together, before the first
+    for seed in range(6 // together):
+        batch = make_batch(together, ours.config.n_step, seed)
         metrics = steps.update(batch)
         assert metrics["train/sf_loss"] == pytest.approx(np.mean(one_by_one(theirs, store, batch)), rel=1e-4)
     assert ours.gradient_steps == theirs.gradient_steps == 6
@@ -109,11 +110,21 @@ def test_where_psi_is_of_the_newest_frame_its_target_sums_up_the_newest_frames_a
     newest = torch.full((ROOM + 1, FEATURES), 0.5)
     newest[torch.from_numpy(slots)] = rows[:, FEATURES:]
     loss = ResidentSteps(learner, store, STACK, CPU).update(batch)["train/sf_loss"]
-    phi = learner.whitening(newest[torch.from_numpy(batch.steps[:, :, -1])])  # [B, n, F]; slot -1 is the last row
+    phi = learner.white(newest[torch.from_numpy(batch.steps[:, :, -1])])  # [B, n, F]; slot -1 is the last row
     target = (torch.from_numpy(batch.weights).unsqueeze(2) * phi).sum(1)
     target += 0.25 * torch.from_numpy(batch.bootstrap_weights).unsqueeze(1)
     expected = torch.nn.functional.huber_loss(torch.zeros_like(target), target, delta=0.7)
     assert loss == pytest.approx(float(expected), rel=1e-5)  # psi was 0
+
+
+def test_moments_of_several_steps_are_taken_together() -> None:
+    learner, store = make_learner({"whiten": True, "whiten_mean": True})
+    batch = make_batch(3, STEPS)
+    ResidentSteps(learner, store, STACK, CPU).update(batch)
+    newest = store.at(torch.from_numpy(store.places(batch.steps[:, 0, -1]))).double()
+    torch.testing.assert_close(learner.whitening.mean, newest.mean(0))
+    torch.testing.assert_close(learner.whitening.moment, newest.mT @ newest / len(newest))
+    assert learner.whitening.count == 3
 
 
 def test_work_that_is_not_captured_is_done_once_a_call() -> None:

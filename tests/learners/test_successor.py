@@ -226,7 +226,6 @@ def test_the_whitening_matrix_makes_the_second_moment_the_identity() -> None:
     phi = random_features(400, 1.0, 5.0, 0.1, 2.0, 1.0)
     weights = torch.rand(400, generator=torch.Generator().manual_seed(1)) + 0.1
     whitening = Whitening(5)
-    torch.testing.assert_close(whitening(phi), phi)  # nothing is known yet
     whitening.track(phi, weights)
     white = (phi @ whitening.matrix).double().numpy()
     share = (weights / weights.sum()).double().numpy()
@@ -251,6 +250,22 @@ def test_directions_without_variance_are_not_blown_up() -> None:
     whitening.track(phi, torch.ones(100))
     assert float(whitening.matrix[2, 2]) == pytest.approx(Whitening.FLOOR**-0.5, rel=0.3)
     assert (phi @ whitening.matrix)[:, 2].abs().max() < 1e-5
+
+
+def test_batches_tracked_together_count_as_if_they_came_one_by_one() -> None:
+    phi = random_features(60, 1.0, 5.0, 2.0)
+    together, apart = Whitening(3, centred=True, refresh_every=3), Whitening(3, centred=True, refresh_every=3)
+    for first in (0, 20, 40):
+        apart.track(phi[first : first + 20])
+    together.track(phi[:40], batches=2)
+    matrix = together.matrix.clone()
+    together.track(phi[40:])
+    assert torch.equal(together.matrix, matrix)  # of batches 0 to 3 only the first calls for a new root
+    assert together.count == apart.count == 3
+    torch.testing.assert_close(together.moment, apart.moment)
+    torch.testing.assert_close(together.mean, apart.mean)
+    together.track(phi[:40], batches=2)
+    assert not torch.equal(together.matrix, matrix)
 
 
 def test_whitening_can_take_the_mean_out_and_spare_small_directions() -> None:

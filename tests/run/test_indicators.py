@@ -75,25 +75,28 @@ def going(target: int | None, reached: int | None = None) -> Explanation:
 
 
 @pytest.mark.parametrize(
-    ("thoughts", "believed", "true", "given_up"),
+    ("thoughts", "believed", "true", "given_up", "met", "afar"),
     [
-        ([going(1), going(1), going(2, reached=1), going(2), going(GOAL, reached=2)], 2, 2, 0),
-        ([going(1), going(0, reached=1), going(GOAL, reached=0)], 2, 1, 0),  # in cell 2 it is not near landmark 0
-        ([going(1), going(1), going(1), going(0, reached=2), going(GOAL)], 1, 1, 1),  # 2 lies further along the route
-        ([going(1), going(2), going(2)], 0, 0, 2),  # another target; the end of the budget
-        ([going(1), going(None), going(1), going(GOAL, reached=1)], 1, 1, 0),  # random steps on the way
-        ([going(1), going(None), going(2)], 0, 0, 2),  # random steps, then another target
-        ([going(1), going(GOAL), going(GOAL)], 0, 0, 1),
+        ([going(1), going(1), going(2, reached=1), going(2), going(GOAL, reached=2)], 2, 2, 0, 2, (2, 2)),
+        # In cell 2 it is not near landmark 0.
+        ([going(1), going(0, reached=1), going(GOAL, reached=0)], 2, 1, 0, 1, (1, 2)),
+        # Landmark 2 lies further along the route.
+        ([going(1), going(1), going(1), going(0, reached=2), going(GOAL)], 1, 1, 1, 1, (1, 2)),
+        ([going(1), going(2), going(2)], 0, 0, 2, 2, (2, 2)),  # another target; the end of the budget
+        ([going(1), going(None), going(1), going(GOAL, reached=1)], 1, 1, 0, 1, (1, 1)),  # random steps on the way
+        ([going(1), going(None), going(2)], 0, 0, 2, 2, (2, 2)),  # random steps, then another target
+        ([going(0), going(1), going(GOAL)], 0, 0, 2, 1, (0, 1)),  # it sets out for landmark 1 from the cell beside it
     ],
 )
 def test_waypoints_end_by_belief_or_are_given_up(
-    thoughts: list[Explanation], believed: int, true: int, given_up: int
+    thoughts: list[Explanation], believed: int, true: int, given_up: int, met: int, afar: tuple[int, int]
 ) -> None:
     metrics = indicators(thoughts)
     count = believed + given_up
     assert metrics["eval/waypoint_count"] == count
     assert metrics["eval/waypoint_given_up"] == pytest.approx(given_up / count)
-    assert metrics["eval/waypoint_truly_reached"] == true / count
+    assert metrics["eval/waypoint_truly_reached"] == met / count
+    assert metrics["eval/waypoint_truly_reached_from_afar"] == afar[0] / afar[1]
     assert metrics.get("eval/waypoint_belief_true") == (true / believed if believed else None)
     assert set(metrics) <= set(columns("eval"))
 
@@ -119,9 +122,9 @@ def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
     policy = Thinker(thoughts)
     evaluate(policy, [Corridor(99)], tasks, watch=lambda step, policy: watch.add(step, [policy.explain(0)]))
     assert watch.legs == [
-        Leg(None, 1, False, 2, 1, True),
-        Leg(1, 2, True, 2, 2, True),
-        Leg(2, 0, True, 2),
+        Leg(None, 1, False, 2, 1, True, afar=True, met=True),
+        Leg(1, 2, True, 2, 2, True, afar=True, met=True),
+        Leg(2, 0, True, 2, afar=True),
     ]
 
 

@@ -44,7 +44,9 @@ class NavigatorConfig:
     aim_threshold: float = 1.0
     """Go straight to the farthest of those with at least this SFS (reached `similar`); 1 = to the next."""
     replan_off_route: bool = True
-    """Plan anew when localized to a landmark that is not on the route."""
+    """Plan anew when localized to landmarks that are not on the route."""
+    off_route_patience: int = 1
+    """So many times in a row, before that is believed (replan_off_route)."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
     avoid_failed: bool = False
@@ -57,7 +59,8 @@ class NavigatorConfig:
     """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
 
     def __post_init__(self) -> None:
-        for name in ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead"):
+        counts = ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead")
+        for name in (*counts, "off_route_patience"):
             value = getattr(self, name)
             require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
         for name in ("reach_threshold", "aim_threshold"):
@@ -87,6 +90,8 @@ class Trip:
     steps: int = 0
     steps_on_leg: int = 0
     shake_left: int = 0
+    off_route: int = 0
+    """Times in a row that the agent was localized to a landmark that is not on the route."""
 
 
 class Navigator:
@@ -155,7 +160,8 @@ class Navigator:
         numbers = [int(self.route_found), self._explore_left, self._trips, len(avoided), *avoided]
         if self.trip is not None:
             trip = self.trip
-            numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, *trip.route]
+            numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, trip.off_route]
+            numbers += trip.route
         return numbers
 
     def load_state(self, numbers: list[int]) -> None:
@@ -164,8 +170,8 @@ class Navigator:
         self.route_found = bool(found)
         self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
         if len(rest) > length:
-            position, limit, steps, steps_on_leg, shake_left, *route = rest[length:]
-            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left)
+            position, limit, steps, steps_on_leg, shake_left, off_route, *route = rest[length:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route)
 
     def _follow(self, seen: Sighting, planner: Planner) -> None:
         """Advance along the route, plan anew, or end the trip."""
@@ -176,7 +182,7 @@ class Navigator:
             trip.position += passed
             self._ahead = self._ahead[passed:]
             self.reached = trip.route[trip.position - 1]
-            trip.steps_on_leg = 0
+            trip.steps_on_leg = trip.off_route = 0
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
         elif self._lost(seen, trip):
@@ -201,7 +207,9 @@ class Navigator:
         return seen.nearest if self.config.reached == "nearest" else seen.localized
 
     def _lost(self, seen: Sighting, trip: Trip) -> bool:
-        off = self.config.replan_off_route and seen.localized is not None and seen.localized not in trip.route
+        if seen.localized is not None:
+            trip.off_route = 0 if seen.localized in trip.route else trip.off_route + 1
+        off = self.config.replan_off_route and trip.off_route >= self.config.off_route_patience
         return off or self._late(trip)
 
     def _late(self, trip: Trip) -> bool:
@@ -219,7 +227,7 @@ class Navigator:
             self.failures.append((source, target))
             self._avoided.add((source, target))
         start = seen.localized if seen.localized is not None else seen.nearest
-        trip.steps_on_leg = 0
+        trip.steps_on_leg = trip.off_route = 0
         if start is None:
             return
         try:

@@ -125,3 +125,57 @@ class Captured:
         with torch.cuda.stream(side):
             self._work()
         main.wait_stream(side)
+
+
+class Replayed:
+    """A function of tensors that come in the same few shapes again and again; on a GPU each of these becomes a graph.
+
+    A result is good until the next call. Other tensors that the function reads or writes must stay where they are; when
+    they do not, `forget`.
+    """
+
+    PLAIN_CALLS = 20
+    """Calls with the same shapes before a graph is worth its making: episodes of an evaluation end one by one, and each
+    number of them comes a few times."""
+    GRAPH_LIMIT = 16
+
+    def __init__(self, work: Callable[..., tuple[Tensor, ...]], device: torch.device) -> None:
+        self._work, self._device = work, device
+        self._calls: dict[tuple[torch.Size, ...], int] = {}
+        self._recordings: dict[tuple[torch.Size, ...], _Recording] = {}
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """What the function returns."""
+        if self._device.type == "cpu":
+            return self._work(*inputs)
+        shapes = tuple(tensor.shape for tensor in inputs)
+        recording = self._recordings.get(shapes)
+        if recording is None:
+            calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
+            if calls <= self.PLAIN_CALLS or len(self._recordings) == self.GRAPH_LIMIT:
+                return self._work(*inputs)
+            recording = self._recordings[shapes] = _Recording(self._work, inputs)
+        return recording(inputs)
+
+    def forget(self) -> None:
+        """Make all graphs anew."""
+        self._calls.clear()
+        self._recordings.clear()
+
+
+class _Recording:
+    """A function of tensors of certain shapes: the same places in memory for inputs and results every time."""
+
+    def __init__(self, work: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> None:
+        self._work, self._inputs = work, tuple(tensor.clone() for tensor in inputs)
+        self._results: tuple[Tensor, ...] = ()
+        self._run = Captured(self._remember, inputs[0].device)
+
+    def __call__(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        for place, tensor in zip(self._inputs, inputs, strict=True):
+            place.copy_(tensor)
+        self._run()
+        return self._results
+
+    def _remember(self) -> None:
+        self._results = self._work(*self._inputs)

@@ -60,11 +60,11 @@ class ResidentSteps:
         with torch.no_grad(), tensor_cores(self._device), self._side.queue():
             if self._unreported >= self.REPORT_EVERY:
                 metrics = self._report()
-            for row in to_device(self._packed(batch, forgetful), self._device):
+            rows = to_device(self._packed(batch, forgetful), self._device)
+            if self._learner.config.whiten:
+                self._track(rows)
+            for row in rows.unbind(0):
                 self._input.copy_(row)
-                if self._learner.config.whiten:
-                    first = self._store.at(self._places[:, 0, -1])  # of each state the newest frame
-                    self._learner.whitening.track(first, torch.ones_like(self._ahead_weights))
                 self._step()
                 self._learner.count_step()
                 self._unreported += 1
@@ -73,6 +73,11 @@ class ResidentSteps:
     def join(self) -> None:
         """Networks and store may be read and written after this: on a GPU such work then waits for the steps."""
         self._side.join()
+
+    def _track(self, rows: Tensor) -> None:
+        """Moments of the newest frame of the first state of every row of the batch, for all gradient steps at once."""
+        places = rows[:, : self._places.numel()].unflatten(1, self._places.shape)[:, :, 0, -1]
+        self._learner.whitening.track(self._store.at(places.flatten()), batches=len(rows))
 
     def _report(self) -> Metrics:
         loss = float(self._loss) / self._unreported
@@ -96,18 +101,15 @@ class ResidentSteps:
         """One gradient step on what lies in `_input`."""
         learner, store = self._learner, self._store
         ends = store.states(self._places[:, :: learner.config.n_step], self._forgetful.view(-1, 1, 1))
-        states = self._white(ends)  # [B, 2, S], first and last
+        states = learner.white(ends)  # [B, 2, S], first and last
         if learner.network.outputs == states.shape[2]:
-            phi = self._white(store.states(self._places[:, :-1]))
+            phi = learner.white(store.states(self._places[:, :-1]))
         else:  # psi is of the newest frames alone
-            phi = self._white(store.at(self._places[:, :-1, -1]))
+            phi = learner.white(store.at(self._places[:, :-1, -1]))
         ahead = learner.target(states[:, 1], Draws())
         target = learner.wanted(phi, self._weights, ahead, self._ahead_weights)
         places, counts = self._of_every_action() if self._fixed else self._by_action()
         self._loss += learner.descend(states[:, 0], Draws(places=places), target.index_select(0, places), counts)
-
-    def _white(self, features: Tensor) -> Tensor:
-        return self._learner.whitening(features) if self._learner.config.whiten else features
 
     def _of_every_action(self) -> tuple[Tensor, Tensor]:
         """Every row for every action, counting only where the action is its own: places and counts, [A * B]."""

@@ -143,7 +143,7 @@ class SuccessorLearner:
             assert batch.first.states is not None
             assert batch.first.counts is not None
             self.whitening.track(features.index_select(0, batch.first.states), batch.first.counts)
-            features = self.whitening(features)
+            features = self.white(features)
         phi = features.index_select(0, batch.steps.flatten()).unflatten(0, batch.steps.shape)
         target = self.wanted(phi, batch.weights, self.target(features, batch.bootstrap), batch.bootstrap_weights)
         loss = self.descend(features, batch.first, target, batch.multiplicity)
@@ -175,12 +175,16 @@ class SuccessorLearner:
     @torch.no_grad()
     def psi(self, phi: Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
-        output: Tensor = self.network(self.whitening(phi))
+        output: Tensor = self.network(self.white(phi))
         return output
+
+    def white(self, features: Tensor) -> Tensor:
+        """Features [..., n * F] as psi sums them up."""
+        return self.whitening(features) if self.config.whiten else features
 
 
 class Whitening(nn.Module):
-    """Running second moment of phi, and the symmetric matrix that makes it the identity; no change until tracked.
+    """Running second moment of phi, and the symmetric matrix that makes it the identity.
 
     The mean may be left in: it lets the cosine tell far states apart, as the constant part of one-hot features does.
     The symmetric root is taken because it moves continuously when the moment does: psi need not be relearned.
@@ -218,8 +222,6 @@ class Whitening(nn.Module):
 
     def forward(self, phi: Tensor) -> Tensor:
         """White features of features [..., n * F], all of one norm: rare states would otherwise outweigh the others."""
-        if self.count == 0:
-            return phi
         size = len(self.matrix)
         parts = phi.unflatten(-1, (-1, size)) if phi.shape[-1] > size else phi
         if self._centred:
@@ -228,19 +230,22 @@ class Whitening(nn.Module):
         return white.flatten(-2) if phi.shape[-1] > size else white
 
     @torch.no_grad()
-    def track(self, phi: Tensor, weights: Tensor) -> None:
-        """Average over all batches at first, then over about the last thousand; of stacks [N, n * F] the newest."""
+    def track(self, phi: Tensor, weights: Tensor | None = None, batches: int = 1) -> None:
+        """Average over all batches at first, then over about the last thousand; of stacks [N, n * F] the newest.
+
+        Several `batches` may come at once. `weights` [N]: how often a row counts, None: once.
+        """
         count = self.count
-        rate = max(1e-3, 1.0 / (count + 1))
+        rate = max(1e-3 * batches, batches / (count + batches))
         rows = phi[:, -len(self.matrix) :].double()
-        shares = weights / weights.sum()
+        shares = rows.new_full((len(rows),), 1.0 / len(rows)) if weights is None else (weights / weights.sum()).double()
         self.moment += rate * ((rows * shares.unsqueeze(1)).mT @ rows - self.moment)
         if self._centred:
-            self.mean += rate * (shares.double() @ rows - self.mean)
-        if count % self._refresh_every == 0:
+            self.mean += rate * (shares @ rows - self.mean)
+        if (count + batches - 1) // self._refresh_every > (count - 1) // self._refresh_every:
             self._refresh()
-        self.tracked += 1
-        self._count = count + 1
+        self.tracked += batches
+        self._count = count + batches
 
     def _refresh(self) -> None:
         """The matrix of the present moments. In place: captured work reads it where it is."""

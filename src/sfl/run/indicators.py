@@ -94,6 +94,10 @@ class Leg:
     was given up."""
     true: bool = False
     """And the agent was there."""
+    afar: bool = False
+    """It lay beyond the radius when the agent set out for it."""
+    met: bool = False
+    """The agent was truly at it, or at the one further along, while it was the target; whether it knew or not."""
 
 
 @dataclass
@@ -116,13 +120,16 @@ class Waypoints:
             self._close(env, pose, seen)
             if seen.target is not None and seen.target >= 0 and env not in self._open:
                 source = _before(seen.target, seen.route)
-                self._open[env] = Leg(source, seen.target, source is not None and self._at(pose, source))
+                from_source = source is not None and self._at(pose, source)
+                self._open[env] = Leg(source, seen.target, from_source, afar=not self._at(pose, seen.target))
             if env in self._open:
-                self._open[env] = replace(self._open[env], decisions=self._open[env].decisions + 1)
+                leg = self._open[env]
+                met = leg.met or self._at(pose, leg.target)
+                self._open[env] = replace(leg, decisions=leg.decisions + 1, met=met)
         for row in step.ended:
             leg = self._open.pop(envs[row], None)
             if leg is not None and not step.succeeded[row] and row not in step.broken:
-                self.legs.append(leg)
+                self.legs.append(replace(leg, met=leg.met or self._at(step.next_poses[row], leg.target)))
 
     def _close(self, env: int, pose: Array, seen: Explanation) -> None:
         """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
@@ -131,7 +138,7 @@ class Waypoints:
             leg = replace(leg, reached=seen.reached, true=self._at(pose, seen.reached))
         elif leg is None or seen.target in (None, leg.target):
             return
-        self.legs.append(leg)
+        self.legs.append(replace(leg, met=leg.met or leg.true or self._at(pose, leg.target)))
         del self._open[env]
 
     def _at(self, pose: Array, landmark: int) -> bool:
@@ -141,11 +148,15 @@ class Waypoints:
         """Nothing without waypoints."""
         if not self.legs:
             return {}
-        count, believed = len(self.legs), sum(leg.reached is not None for leg in self.legs)
-        true = sum(leg.true for leg in self.legs)
-        shares = {"eval/waypoint_count": float(count), "eval/waypoint_given_up": 1 - believed / count}
-        shares["eval/waypoint_truly_reached"] = true / count
-        return shares | ({"eval/waypoint_belief_true": true / believed} if believed else {})
+        believed = [leg.true for leg in self.legs if leg.reached is not None]
+        parts = {
+            "eval/waypoint_given_up": [leg.reached is None for leg in self.legs],
+            "eval/waypoint_truly_reached": [leg.met for leg in self.legs],
+            "eval/waypoint_truly_reached_from_afar": [leg.met for leg in self.legs if leg.afar],
+            "eval/waypoint_belief_true": believed,
+        }
+        shares = {name: sum(part) / len(part) for name, part in parts.items() if part}
+        return {"eval/waypoint_count": float(len(self.legs))} | shares
 
 
 def _before(waypoint: int, route: tuple[int, ...]) -> int | None:

@@ -192,14 +192,22 @@ METRICS: tuple[Metric, ...] = (
         "eval/waypoint_truly_reached",
         "eval",
         "share",
-        "Of those, the ones that the agent believed to have reached when it was within 1 cell (mazes: 100 units).",
-        "Below 0.5: edges are wrong, the local policy fails, or the agent does not know where it is.",
+        "Of those, the ones that the agent came within 1 cell of (mazes: 100 units) while they were its target, or of "
+        "the one further along that it then believed to have reached; whether it knew or not.",
+        "Below 0.8: edges are wrong, or the local policy fails.",
+    ),
+    Metric(
+        "eval/waypoint_truly_reached_from_afar",
+        "eval",
+        "share",
+        "The same of those that were farther away than that when the agent set out for them.",
+        "Below 0.6: as above; the nearer ones hide it.",
     ),
     Metric(
         "eval/waypoint_belief_true",
         "eval",
         "share",
-        "The same of those that the agent believed to have reached.",
+        "Of those that the agent believed to have reached, the ones that it was then within 1 cell of (mazes: 100 units).",
         "Below 0.8: it goes on to the next waypoint from a place where it is not.",
     ),
     Metric(

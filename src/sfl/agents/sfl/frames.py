@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
-from sfl.agents.sfl.representation import unit
+from sfl.agents.sfl.representation import directions, unit
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.replay import SequenceReplay
 from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Observation, Transitions
-from sfl.learners.device import IndexCache, tensor_cores, to_device
+from sfl.learners.device import IndexCache, Replayed, tensor_cores, to_device
 from sfl.learners.eyes import Eyes
 from sfl.learners.feature_store import FeatureStore
 from sfl.learners.resident import ResidentSteps
@@ -32,36 +32,45 @@ class FeatureStacks:
 
     def __init__(self, eyes: Eyes, config: FrameConfig, device: torch.device) -> None:
         self._eyes, self._indices = eyes, IndexCache(device)
-        self.fill = self.encode(np.zeros((1, 120, 160, 3), np.uint8))[0]
+        self.fill = self.encode(np.zeros((1, 120, 160, 3), np.uint8))[0].clone()
         self.rows = torch.zeros(0, config.stack, eyes.dim, device=device)  # [environments, stack, F]
         self._decays = torch.tensor(config.traces, device=device).unsqueeze(1)  # [D, 1]
         # [environments, D, F + 1]: sums of frames, and of their weights
         self.sums = torch.zeros(0, len(config.traces), eyes.dim + 1, device=device)
+        self._push, self._newest = Replayed(self._pushed, device), Replayed(self._entries, device)
 
     def encode(self, frames: Array) -> Tensor:
-        """Features [B, F] of frames [B, 120, 160, 3]."""
+        """Features [B, F] of frames [B, 120, 160, 3]; good until the next call."""
         return self._eyes(frames)
+
+    def take_up(self, rows: Tensor, sums: Tensor) -> None:
+        """Go on with stacks and sums of others."""
+        self.rows, self.sums = rows, sums
+        self._push.forget()
+        self._newest.forget()
 
     def begin(self, env_index: int) -> None:
         """An episode of this environment starts."""
         more = env_index + 1 - len(self.rows)
         if more > 0:
-            self.rows = torch.cat([self.rows, self.rows.new_zeros(more, *self.rows.shape[1:])])
-            self.sums = torch.cat([self.sums, self.sums.new_zeros(more, *self.sums.shape[1:])])
+            grown = (torch.cat([part, part.new_zeros(more, *part.shape[1:])]) for part in (self.rows, self.sums))
+            self.take_up(*grown)
         self.rows[env_index] = self.fill
         self.sums[env_index] = 0
 
     def push(self, frames: Array, env_indices: Array) -> Tensor:
-        """Add the newest frames; returns the states [B, (D + stack) * F]."""
-        places, features = self._indices(env_indices), self.encode(frames)
+        """Add the newest frames; returns the states [B, (D + stack) * F], good until the next call."""
+        return self._push(self.encode(frames), self._indices(env_indices))[0]
+
+    def _pushed(self, features: Tensor, places: Tensor) -> tuple[Tensor]:
         older = self.rows.index_select(0, places)[:, 1:]
         stacks = torch.cat([older, features.unsqueeze(1)], dim=1)
         self.rows.index_copy_(0, places, stacks)
         if not len(self._decays):
-            return stacks.flatten(1)
+            return (stacks.flatten(1),)
         sums = self._added(places, features)
         self.sums.index_copy_(0, places, sums)
-        return torch.cat([_means(sums), stacks.flatten(1)], dim=1)
+        return (torch.cat([_means(sums), stacks.flatten(1)], dim=1),)
 
     def _added(self, places: Tensor, features: Tensor) -> Tensor:
         """The sums [B, D, F + 1] of environments with one more frame's features [B, F]."""
@@ -69,9 +78,11 @@ class FeatureStacks:
         return self._decays * self.sums.index_select(0, places) + fresh
 
     def newest(self, env_indices: Array) -> Tensor:
-        """Traces and features [B, (D + 1) * F] of the frames that were pushed last."""
-        places = self._indices(env_indices)
-        return self._entry(self.sums.index_select(0, places), self.rows[:, -1].index_select(0, places))
+        """Traces and features [B, (D + 1) * F] of the frames that were pushed last; good until the next call."""
+        return self._newest(self._indices(env_indices))[0]
+
+    def _entries(self, places: Tensor) -> tuple[Tensor]:
+        return (self._entry(self.sums.index_select(0, places), self.rows[:, -1].index_select(0, places)),)
 
     def after(self, frames: Array, env_indices: Array) -> Tensor:
         """The same of frames that are not pushed: the last ones of their episodes."""
@@ -97,6 +108,7 @@ class FrameStates:
     def __init__(self, stacks: FeatureStacks, successor: SuccessorLearner, device: torch.device) -> None:
         self.stacks, self.successor, self.device = stacks, successor, device
         self.dim, self.state_dim = successor.network.outputs, successor.network.dim
+        self._directions = Replayed(lambda states: directions(successor.psi(states)), device)
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""
@@ -115,6 +127,13 @@ class FrameStates:
         rows = states if isinstance(states, Tensor) else to_device(states, self.device)
         with tensor_cores(self.device):
             return self.successor.psi(rows)
+
+    def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
+        """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F]; good until the next call."""
+        rows = states if isinstance(states, Tensor) else to_device(states, self.device)
+        with tensor_cores(self.device):
+            units, mean = self._directions(rows)
+        return units, mean
 
 
 class FrameRepresentation(FrameStates):
@@ -145,6 +164,11 @@ class FrameRepresentation(FrameStates):
         """psi(s, a) of every action, [B, A, F]."""
         self._steps.join()
         return super().psi(states)
+
+    def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
+        """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F]; good until the next call."""
+        self._steps.join()
+        return super().directions(states)
 
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step: the features of the newest frame are on top of the stacks already."""
@@ -191,7 +215,7 @@ class FrameRepresentation(FrameStates):
         rows = np.flatnonzero(batch.weights[:, reach])  # the episode had not ended by then
         weights = to_device(batch.weights[rows], self.device)
         steps = to_device(self._store.places(batch.steps[rows]), self.device)  # [N, 2 * reach, stack]
-        seen = self.successor.whitening(self._store.at(steps[:, :, -1]))
+        seen = self.successor.white(self._store.at(steps[:, :, -1]))
         return self._store.states(steps[:, reach]), unit((weights.unsqueeze(2) * seen).sum(1))
 
     def frozen(self) -> FrameStates:
@@ -236,7 +260,7 @@ class FrameRepresentation(FrameStates):
         if state.replay:
             learner.optimiser.load_state("successor", state.optimisers)
             self._replay.load_state(state.replay)
-            self.stacks.rows = torch.from_numpy(state.replay["stacks"].copy()).to(self.device)
-            self.stacks.sums = torch.from_numpy(state.replay["trace_sums"].copy()).to(self.device)
+            running = (torch.from_numpy(state.replay[name].copy()) for name in ("stacks", "trace_sums"))
+            self.stacks.take_up(*(part.to(self.device) for part in running))
         restore_generator(self._rng, state.generators["replay"])
         self._due, learner.gradient_steps = counters["due"], counters["gradient_steps"]

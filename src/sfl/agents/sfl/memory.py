@@ -116,10 +116,9 @@ class LandmarkMemory:
 
         `meanwhile` is called when all of this was asked of the device and before its answer is waited for.
         """
-        psi = source.psi(states)
-        mean = unit(psi.mean(1))
+        units, mean = source.directions(states)
         smoothed = self.localizer.smooth(self.localizer.similarity(mean), env_indices)
-        units, count = unit(psi), len(smoothed)
+        count = len(smoothed)
         parts = [*self.localizer.sure(smoothed).max(1), smoothed.max(1).values] if self.observations else []
         if routes is not None and self.observations:
             parts.append(routes.similarity(smoothed, mean).flatten())

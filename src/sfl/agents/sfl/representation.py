@@ -43,8 +43,12 @@ class PsiSource(Protocol):
     def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
 
+    def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
+        """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F]; good until the next call."""
+        return directions(self.psi(states))
 
-class ObservedStates:
+
+class ObservedStates(PsiSource):
     """Where an observation shows the whole state."""
 
     def catch_up(self) -> None:
@@ -257,6 +261,11 @@ class FrozenRepresentation(ObservedStates):
         if len(self._known) > 50_000:
             self._known.clear()
         return result
+
+
+def directions(psi: Tensor) -> tuple[Tensor, Tensor]:
+    """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F] of psi(s, a) [B, A, F]."""
+    return unit(psi), unit(psi.mean(1))
 
 
 def unit(psi: Tensor) -> Tensor:

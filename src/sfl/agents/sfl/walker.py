@@ -14,7 +14,7 @@ from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.graph.navigator import Navigator, Sighting
 from sfl.graph.planning import Planner
-from sfl.learners.device import to_device
+from sfl.learners.device import Replayed, to_device
 
 
 class Walker:
@@ -33,6 +33,7 @@ class Walker:
         self._goals: dict[int, Tensor] = {}
         self._navigators: dict[int, Navigator] = {}
         self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
+        self._draw = Replayed(self._drawn, memory.localizer.device)
 
     def begin_episode(self, env_index: int, source: PsiSource, goal: Observation | None) -> None:
         """A new episode, to a goal or to explore; the goal is joined to its most similar landmarks."""
@@ -53,10 +54,13 @@ class Walker:
         if self._config.navigator.reached != "similar":
             return None
         envs = env_indices.tolist()
+        return Routes([self._navigators[env].ahead() for env in envs], self._goal_rows(envs))
+
+    def _goal_rows(self, envs: list[int]) -> Tensor | None:
+        """Unit psi [B, F] of the goals of environments, whatever for those without one; None: nobody has one."""
         goals = [self._goals.get(env) for env in envs]
         known = next((goal for goal in goals if goal is not None), None)
-        rows = None if known is None else torch.stack([known if goal is None else goal for goal in goals])
-        return Routes([self._navigators[env].ahead() for env in envs], rows)
+        return None if known is None else torch.stack([known if goal is None else goal for goal in goals])
 
     def choose(self, sight: Sight, env_indices: Array, step: int, action_count: int) -> tuple[Array, Array]:
         """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
@@ -72,8 +76,9 @@ class Walker:
             if target is not None and self._rng.random() >= self._epsilon:
                 greedy[row] = target
         if greedy:
-            rows, targets = np.array(list(greedy)), np.array(list(greedy.values()))
-            actions[rows] = self._towards(sight.psi, rows, targets, env_indices[rows])
+            rows, targets = list(greedy), np.full(len(env_indices), next(iter(greedy.values())))
+            targets[rows] = list(greedy.values())
+            actions[rows] = self._towards(sight.psi, targets, env_indices.tolist())[rows]
         return actions, exploring
 
     def explain(self, env_index: int) -> Explanation:
@@ -88,22 +93,28 @@ class Walker:
         """All of them, to read off what became of their trips."""
         return self._navigators.values()
 
-    def _towards(self, psi: Tensor, rows: Array, targets: Array, envs: Array) -> Array:
-        """The action [G] of each of some rows of psi [B, A, F] that is most similar to the row's target."""
-        psi = psi.index_select(0, to_device(rows, psi.device))
-        goals, others = np.flatnonzero(targets == GOAL), np.flatnonzero(targets != GOAL)
-        parts = [self._goals[env].unsqueeze(0) for env in envs[goals].tolist()]
-        if len(others):
-            parts.append(self.memory.localizer.columns(targets[others]).mT)
-        order = np.argsort(np.concatenate([goals, others]))
-        wanted = torch.cat(parts).index_select(0, to_device(order, psi.device))  # [G, F]
-        similarity = (psi @ wanted.unsqueeze(2)).squeeze(2)  # [G, A]
+    def _towards(self, psi: Tensor, targets: Array, envs: list[int]) -> Array:
+        """For each row of psi [B, A, F] the action [B] that is most similar to the row's target."""
+        # All rows, though some stay where they are: the work is then of one shape. And all numbers in one copy.
+        noise = self._rng.gumbel(size=psi.shape[:2]) if self._config.sharpness else np.empty((len(psi), 0))
+        numbers = to_device(np.column_stack([targets, noise]).astype(np.float32), psi.device)
+        places, goals = numbers[:, 0].long(), self._goal_rows(envs) if (targets == GOAL).any() else None
+        if (targets == GOAL).all():
+            assert goals is not None
+            wanted = goals
+        else:
+            wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
+            wanted = wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
+        return np.asarray(self._draw(psi, wanted, numbers[:, 1:])[0].cpu().numpy())
+
+    def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:
+        """Actions [B] for psi [B, A, F] and targets [B, F]; the noise [B, A] is drawn where all chance is."""
+        similarity = (psi @ wanted.unsqueeze(2)).squeeze(2)  # [B, A]
         if self._config.sharpness:
             spread = similarity.std(1, keepdim=True).clamp_min(1e-9)
-            # The best of log-odds with Gumbel noise is a draw with these odds; the noise is drawn where all chance is.
-            noise = to_device(self._rng.gumbel(size=tuple(similarity.shape)).astype(np.float32), psi.device)
+            # The best of log-odds with Gumbel noise is a draw with these odds.
             similarity = self._config.sharpness / spread * similarity + noise
-        return np.asarray(similarity.argmax(1).cpu().numpy())
+        return (similarity.argmax(1),)
 
     def state(self) -> list[list[int]]:
         """Trips under way, for a checkpoint."""

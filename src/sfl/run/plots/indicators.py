@@ -44,6 +44,7 @@ PANELS = (
         "% of waypoints",
         {
             "eval/waypoint_truly_reached": "truly reached",
+            "eval/waypoint_truly_reached_from_afar": "of those far away, truly reached",
             "eval/waypoint_given_up": "given up",
             "eval/waypoint_belief_true": "of those believed reached, truly",
         },
