@@ -83,7 +83,7 @@ class ResidentSteps:
     def _packed(self, batch: NStepBatch, forgetful: Array | None) -> Array:
         """The columns of a batch as 32-bit numbers, a row for each gradient step."""
         columns = (
-            self._store.places(batch.slots()).astype(np.int32),
+            self._store.places(batch.slots).astype(np.int32),
             batch.actions.astype(np.int32),
             np.zeros(len(batch.actions), np.int32) if forgetful is None else forgetful.astype(np.int32),
             batch.weights.view(np.int32),
