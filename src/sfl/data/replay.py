@@ -265,6 +265,10 @@ class SequenceReplay:
 
     def _begins(self, n: int, random_only: bool) -> Array:
         """For each entry whether it may be the first of n steps; looks at what has changed since it was last asked."""
+        if n == 1 and self.stack == 1 and random_only:  # nothing worth remembering: all random steps but the newest
+            flags = self._random.copy()
+            flags[self._place(np.arange(len(self._head)), self._head - 1)] = False
+            return flags
         key = (n, random_only)
         if key not in self._beginnings:
             self._beginnings[key] = Beginnings(np.zeros(len(self._slots), dtype=bool), np.zeros_like(self._head))
@@ -310,7 +314,8 @@ class SequenceReplay:
             picked.append((envs[rows], at[rows]))
             missing -= len(rows)
             if missing == 0:
-                return self._entries(*(np.concatenate(column) for column in zip(*picked, strict=True)))
+                columns = picked[0] if len(picked) == 1 else map(np.concatenate, zip(*picked, strict=True))
+                return self._entries(*columns)
         return None
 
 
