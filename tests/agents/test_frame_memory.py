@@ -86,7 +86,7 @@ def test_the_replay_has_the_states_of_the_moment_up_to_the_last_of_an_episode(en
     for env in (0, 1):
         at = np.arange(33, 77)  # whole episodes
         entries = source._replay._entries(np.full(len(at), env), at)
-        slots = source._replay._states(entries, at[:, None])[:, 0]
+        slots = source._replay._states(entries, 0, np.zeros_like(at))[:, 0]
         found = source._store.states(torch.from_numpy(source._store.places(slots)))
         torch.testing.assert_close(found, torch.stack(expected[env][33:]))
 

@@ -137,7 +137,7 @@ def check_n_step(world: World, batch: NStepBatch, n: int, random_only: bool) -> 
         for offset in range(inside):
             assert steps[offset] == (env, episode, time + offset)
             assert world.random[steps[offset]] or not random_only
-        assert keys_of(world.replay, batch.slots()[row]) == [*steps, ahead[row]]
+        assert keys_of(world.replay, batch.slots[row]) == [*steps, ahead[row]]
         # Beyond the end nothing counts, and psi is taken of the episode's last state, weighted by its distance.
         assert weights[row] == [GAMMA**k if k < inside else 0.0 for k in range(n)]
         assert ahead[row] == (env, episode, time + inside)

@@ -45,7 +45,7 @@ def make_batch(count: int, n: int, seed: int = 0) -> NStepBatch:
     slots = rng.integers(-1, ROOM, size=(rows, n + 1, STACK))
     weights = (0.9 ** np.arange(n) * (rng.random((rows, n)) < 0.9)).astype(np.float32)
     ahead, actions = rng.random(rows).astype(np.float32), rng.choice(ACTIONS, rows, p=[0.6, 0.2, 0.2, 0.0])
-    return NStepBatch(slots[:, :-1], weights, actions, slots[:, -1], ahead, np.ones(rows, np.float32))
+    return NStepBatch(slots, weights, actions, ahead, np.ones(rows, np.float32))
 
 
 def one_by_one(learner: SuccessorLearner, store: FeatureStore, batch: NStepBatch) -> list[float]:
@@ -53,7 +53,7 @@ def one_by_one(learner: SuccessorLearner, store: FeatureStore, batch: NStepBatch
     losses = []
     for first in range(0, len(batch.actions), SIZE):
         part = batch._take(np.arange(first, first + SIZE)).by_action(ACTIONS)
-        places = torch.from_numpy(store.places(part.slots()))
+        places = torch.from_numpy(store.places(part.slots))
         rows = torch.arange(places[:, :, 0].numel()).unflatten(0, places.shape[:2])
         each, times = torch.arange(len(rows)), torch.from_numpy(part.multiplicity)
         made = SuccessorBatch(

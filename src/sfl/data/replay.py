@@ -10,7 +10,8 @@ import numpy as np
 
 from sfl.data.types import Array, Transitions
 
-Validity = Callable[["Entries"], Array]
+Validity = Callable[[Array, Array], Array]
+"""Whether entries may be drawn, given their environments and positions."""
 
 NO_ACTION = -1  # marks the last observation of an episode, which no action follows
 FILL = -1  # stands in a stack for what was before the episode
@@ -50,32 +51,41 @@ class Entries:
     low: Array  # [N] first position of the episode
     high: Array  # [N] last position of the episode
 
-    def take(self, rows: Array) -> Entries:
-        """Some of them."""
-        return Entries(self.envs[rows], self.at[rows], self.low[rows], self.high[rows])
+
+@dataclass(frozen=True)
+class Beginnings:
+    """For each entry whether a window may begin there, found when `heads` entries had been written."""
+
+    flags: Array  # [size]
+    heads: Array  # [E]
 
 
 @dataclass(frozen=True)
 class NStepBatch:
     """Slots of the observations of n consecutive steps, and of the state that the return is bootstrapped from."""
 
-    steps: Array  # [B, n] slots ([B, n, stack] of stacks); beyond an episode's end they repeat the last with weight 0
+    slots: Array  # [B, n + 1] ([B, n + 1, stack] of stacks); beyond an episode's end they repeat its last state
     weights: Array  # [B, n] gamma^k inside the episode, 0 beyond it
     actions: Array  # [B] the first step's action
-    bootstrap: Array  # [B] slots, or [B, stack]
     bootstrap_weights: Array  # [B] gamma^k of the bootstrap state
     multiplicity: Array  # [B] how often each row was drawn
 
-    def slots(self) -> Array:
-        """[B, n + 1] (or [B, n + 1, stack]) slots of all its states, the bootstrap state last."""
-        return np.concatenate([self.steps, self.bootstrap[:, None]], axis=1)
+    @property
+    def steps(self) -> Array:
+        """Slots [B, n] of the states of the steps, or [B, n, stack]."""
+        return self.slots[:, :-1]
+
+    @property
+    def bootstrap(self) -> Array:
+        """Slots [B] of the states that the returns are bootstrapped from, or [B, stack]."""
+        return self.slots[:, -1]
 
     def merged(self, power: float = 1.0) -> NStepBatch:
         """Equal rows of one-step batches drawn into one: a mean weighted by multiplicity is the same mean.
 
         A power below 1 gives rare transitions more weight than their share.
         """
-        size = int(max(self.steps.max(), self.bootstrap.max())) + 1
+        size = int(self.slots.max()) + 1
         keys = (self.actions * size + self.steps[:, 0]) * size + self.bootstrap
         _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
         return replace(self._take(rows), multiplicity=(counts**power).astype(np.float32))
@@ -88,10 +98,9 @@ class NStepBatch:
 
     def _take(self, rows: Array) -> NStepBatch:
         return NStepBatch(
-            self.steps[rows],
+            self.slots[rows],
             self.weights[rows],
             self.actions[rows],
-            self.bootstrap[rows],
             self.bootstrap_weights[rows],
             self.multiplicity[rows],
         )
@@ -123,6 +132,7 @@ class SequenceReplay:
         self._last = np.zeros(size, dtype=np.int64)  # position of its last entry; -1 while the episode goes on
         self._head = np.zeros(env_count, dtype=np.int64)  # entries ever written, per environment
         self._episode_first = np.zeros(env_count, dtype=np.int64)
+        self._beginnings: dict[tuple[int, bool], Beginnings] = {}  # for each n, and random steps only or all
 
     def __len__(self) -> int:
         return int(np.minimum(self._head, self.length).sum())
@@ -139,24 +149,23 @@ class SequenceReplay:
         self, rng: np.random.Generator, batch: int, n: int, gamma: float, random_only: bool = True
     ) -> NStepBatch | None:
         """Steps whose n actions were all drawn from the random policy; None while there is none."""
-        found = self._draw(rng, batch, lambda entries: self._n_step_valid(entries, n, random_only))
+        flags = self._begins(n, random_only)
+        found = self._draw(rng, batch, lambda envs, at: np.asarray(flags[self._place(envs, at)]))
         if found is None:
             return None
-        offsets = np.arange(n)
-        steps = found.at[:, None] + offsets
-        reach = np.minimum(found.at + n, found.high)
+        inside = np.minimum(found.high - found.at, n)  # [B] steps before the episode ends
+        powers = (gamma ** np.arange(n + 1)).astype(np.float32)
         return NStepBatch(
-            steps=self._states(found, np.minimum(steps, found.high[:, None])),
-            weights=np.where(steps < found.high[:, None], gamma**offsets, 0.0).astype(np.float32),
+            slots=self._states(found, n, inside),
+            weights=np.where(np.arange(n) < np.arange(n + 1)[:, None], powers[:n], np.float32(0))[inside],
             actions=self._actions[self._place(found.envs, found.at)],
-            bootstrap=self._states(found, reach[:, None])[:, 0],
-            bootstrap_weights=(gamma ** (reach - found.at)).astype(np.float32),
+            bootstrap_weights=powers[inside],
             multiplicity=np.ones(batch, dtype=np.float32),
         )
 
     def sample_triplets(self, rng: np.random.Generator, batch: int, windows: Windows) -> Array | None:
         """Slots [B, 3] of anchor, positive and negative of the same episode; None while there is none."""
-        found = self._draw(rng, batch, lambda entries: _has_negative(entries, windows.negative_min))
+        found = self._draw(rng, batch, lambda *where: _has_negative(self._entries(*where), windows.negative_min))
         if found is None:
             return None
         at = found.at
@@ -189,6 +198,7 @@ class SequenceReplay:
         self._first[:], self._last[:] = state["first"], state["last"]
         self._head[:], self._episode_first[:] = state["head"], state["episode_first"]
         self._slots[:] = state["slots"]
+        self._beginnings.clear()
         self.table.load_state(state, self._slots[self._slots >= 0])
 
     def append(self, env: int, slot: int, action: int, random: bool) -> None:
@@ -225,13 +235,23 @@ class SequenceReplay:
         self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
         self._episode_first[env] = last + 1
 
-    def _states(self, entries: Entries, at: Array) -> Array:
-        """Slots [B, n] of positions [B, n] in the entries' episodes, or [B, n, stack] of stacks that end there."""
+    def _states(self, entries: Entries, n: int, inside: Array) -> Array:
+        """Slots [B, n + 1] from the entries on, or [B, n + 1, stack] of stacks; after `inside` steps they repeat."""
+        envs, at, back = entries.envs, entries.at, self.stack - 1
+        offsets, stacks = np.arange(n + 1), np.arange(-back, 1)
         if self.stack == 1:
-            return np.asarray(self._slots[self._place(entries.envs[:, None], at)])
-        at = at[:, :, None] + np.arange(1 - self.stack, 1)
-        slots = self._slots[self._place(entries.envs[:, None, None], at)]
-        return np.where(at >= entries.low[:, None, None], slots, FILL)
+            steps = at[:, None] + np.minimum(offsets, inside[:, None])
+            return np.asarray(self._slots[self._place(envs[:, None], steps)])
+        ring = at % self.length
+        places = (envs * self.length + ring)[:, None, None] + (offsets[:, None] + stacks)
+        slots = np.asarray(self._slots.take(places, mode="clip"))
+        # Few windows pass their ring's end or a border of their episode; for those that was only a guess.
+        odd = np.flatnonzero((ring < back) | (ring + n >= self.length) | (at - back < entries.low) | (inside < n))
+        steps = at[odd, None] + np.minimum(offsets, inside[odd, None])
+        exact = steps[:, :, None] + stacks
+        found = self._slots[self._place(envs[odd, None, None], exact)]
+        slots[odd] = np.where(exact < entries.low[odd, None, None], FILL, found)
+        return slots
 
     def _place(self, envs: Array, at: Array) -> Array:
         """Where positions lie in the rings."""
@@ -243,20 +263,39 @@ class SequenceReplay:
         low = np.maximum(self._first[place], heads - self.length)
         return Entries(envs, at, low, np.where(last < 0, heads - 1, last))
 
-    def _n_step_valid(self, entries: Entries, n: int, random_only: bool) -> Array:
-        """The episode goes on after the entry, by n steps unless it ended, all random; its whole stack is stored."""
-        envs, at, end = entries.envs, entries.at, entries.high
-        valid = at < end
+    def _begins(self, n: int, random_only: bool) -> Array:
+        """For each entry whether it may be the first of n steps; looks at what has changed since it was last asked."""
+        if n == 1 and self.stack == 1 and random_only:  # nothing worth remembering: all random steps but the newest
+            flags = self._random.copy()
+            flags[self._place(np.arange(len(self._head)), self._head - 1)] = False
+            return flags
+        key = (n, random_only)
+        if key not in self._beginnings:
+            self._beginnings[key] = Beginnings(np.zeros(len(self._slots), dtype=bool), np.zeros_like(self._head))
+        known = self._beginnings[key]
+        envs = np.flatnonzero(known.heads != self._head)
+        if len(envs):
+            self._look_on(known, envs[:, None], n, random_only)
+            known.heads[:] = self._head
+        return known.flags
+
+    def _look_on(self, known: Beginnings, envs: Array, n: int, random_only: bool) -> None:
+        """Find the beginnings among new entries of environments [E, 1] and the n before them; the rest is known.
+
+        The episode must go on after the entry, by n steps unless it ended, all random; its whole stack is stored.
+        """
+        heads = self._head[envs]
+        oldest = np.maximum(heads - self.length, 0)
+        first = np.maximum(known.heads[envs] - n, oldest)
+        at = np.minimum(first + np.arange((heads - first).max()), heads - 1)  # [E, W]
+        places = self._place(envs, at)
+        last, goes_on = self._last[places], self._random[places] if random_only else self._actions[places] != NO_ACTION
+        stops = np.where(goes_on, heads - 1, at)  # no window passes an episode's last entry, nor the newest one
+        stops = np.minimum.accumulate(stops[:, ::-1], axis=1)[:, ::-1]
+        known.flags[places] = (stops >= at + n) | ((stops == last) & (at < last))
         if self.stack > 1:
-            whole = entries.low == self._first[self._place(envs, at)]  # the ring has not reached into the episode yet
-            valid &= whole | (at - self.stack + 1 >= entries.low)
-        if n > 1:
-            ended = self._last[self._place(envs, at)] >= 0
-            valid &= ended | (at + n <= end)
-        if random_only:
-            for offset in range(n):
-                valid &= (at + offset >= end) | self._random[self._place(envs, at + offset)]
-        return np.asarray(valid)
+            tail = self._place(envs, oldest + np.arange(min(self.stack, self.length) - 1))
+            known.flags[tail[self._first[tail] < oldest]] = False  # the ring has reached into their stacks
 
     def _draw(self, rng: np.random.Generator, batch: int, valid: Validity, tries: int = 20) -> Entries | None:
         """Uniform draws from the stored entries, rejected until `batch` valid ones are found."""
@@ -264,23 +303,37 @@ class SequenceReplay:
         bounds = np.cumsum(stored)
         if bounds[-1] == 0:
             return None
+        newest = self._head - 1 + bounds - stored
+        parts_of = _parts(bounds, int(stored.min()))
         picked, missing = [], batch
         for _ in range(tries):
             flat = rng.integers(bounds[-1], size=2 * batch)
-            envs = np.searchsorted(bounds, flat, side="right")
-            entries = self._entries(envs, (self._head - 1 + bounds - stored)[envs] - flat)
-            picked.append(entries.take(np.flatnonzero(valid(entries))[:missing]))
-            missing -= len(picked[-1].at)
+            envs = parts_of(flat)
+            at = newest[envs] - flat
+            rows = np.flatnonzero(valid(envs, at))[:missing]
+            picked.append((envs[rows], at[rows]))
+            missing -= len(rows)
             if missing == 0:
-                return _joined(picked)
+                columns = picked[0] if len(picked) == 1 else map(np.concatenate, zip(*picked, strict=True))
+                return self._entries(*columns)
         return None
 
 
-def _joined(parts: list[Entries]) -> Entries:
-    if len(parts) == 1:
-        return parts[0]
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("envs", "at", "low", "high"))
-    return Entries(*columns)
+def _parts(bounds: Array, smallest: int) -> Callable[[Array], Array]:
+    """A function from numbers below bounds[-1] to the part they lie in, which ends before its bound."""
+    count, total = len(bounds), int(bounds[-1])
+    if smallest * count == total:
+        return lambda numbers: np.asarray(numbers // smallest)
+    if count <= 8 or smallest * count * 8 < total:
+        return lambda numbers: np.searchsorted(bounds, numbers, side="right")
+    # Parts of similar size need no search: in a piece as long as the smallest at most one of them ends.
+    begins = np.searchsorted(bounds, np.arange(0, total, smallest), side="right")  # where pieces begin
+
+    def parts_of(numbers: Array) -> Array:
+        parts = begins[numbers // smallest]
+        return np.asarray(parts + (numbers >= bounds[parts]))
+
+    return parts_of
 
 
 def _has_negative(entries: Entries, distance: int) -> Array:

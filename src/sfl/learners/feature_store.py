@@ -52,7 +52,7 @@ class FeatureStore:
 
     def places(self, slots: Array) -> Array:
         """Slots [...] as `at` wants them: numbers from 0 on."""
-        return np.asarray(slots % len(self._rows))
+        return np.where(slots < 0, len(self._rows) - 1, slots)
 
     def at(self, places: Tensor) -> Tensor:
         """Features [..., F] at places [...] on the device."""

@@ -88,14 +88,14 @@ class ResidentSteps:
     def _packed(self, batch: NStepBatch, forgetful: Array | None) -> Array:
         """The columns of a batch as 32-bit numbers, a row for each gradient step."""
         columns = (
-            self._store.places(batch.slots()).astype(np.int32),
-            batch.actions.astype(np.int32),
-            np.zeros(len(batch.actions), np.int32) if forgetful is None else forgetful.astype(np.int32),
+            self._store.places(batch.slots),
+            batch.actions,
+            np.zeros(len(batch.actions), np.int32) if forgetful is None else forgetful,
             batch.weights.view(np.int32),
             batch.bootstrap_weights.view(np.int32),
         )
-        count = len(batch.actions) // self._size
-        return np.concatenate([column.reshape(count, -1) for column in columns], axis=1)
+        rows = [column.reshape(len(batch.actions) // self._size, -1) for column in columns]
+        return np.concatenate(rows, axis=1, dtype=np.int32, casting="unsafe")
 
     def _descend(self) -> None:
         """One gradient step on what lies in `_input`."""

@@ -185,7 +185,7 @@ class LearnedRepresentation(ObservedStates):
         """One step of phi, of psi, or of both; every distinct observation of both batches is encoded once."""
         triplets = self._sample_triplets() if learn_phi else None
         batch = self._sample_steps() if learn_psi else None
-        drawn = ([] if triplets is None else [triplets]) + ([] if batch is None else [batch.slots()])
+        drawn = ([] if triplets is None else [triplets]) + ([] if batch is None else [batch.slots])
         if not drawn:
             return {}
         unique, places = distinct(np.concatenate([slots.reshape(-1) for slots in drawn]))
