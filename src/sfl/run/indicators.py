@@ -127,9 +127,9 @@ class Waypoints:
                 met = leg.met or self._at(pose, leg.target)
                 self._open[env] = replace(leg, decisions=leg.decisions + 1, met=met)
         for row in step.ended:
-            leg = self._open.pop(envs[row], None)
-            if leg is not None and not step.succeeded[row] and row not in step.broken:
-                self.legs.append(replace(leg, met=leg.met or self._at(step.next_poses[row], leg.target)))
+            left = self._open.pop(envs[row], None)
+            if left is not None and not step.succeeded[row] and row not in step.broken:
+                self.legs.append(replace(left, met=left.met or self._at(step.next_poses[row], left.target)))
 
     def _close(self, env: int, pose: Array, seen: Explanation) -> None:
         """End a leg by belief or for another target; random steps (no target) do not change where it is going."""

@@ -207,7 +207,8 @@ METRICS: tuple[Metric, ...] = (
         "eval/waypoint_belief_true",
         "eval",
         "share",
-        "Of those that the agent believed to have reached, the ones that it was then within 1 cell of (mazes: 100 units).",
+        "Of those that the agent believed to have reached, the ones that it was then within 1 cell of (mazes: 100 "
+        "units).",
         "Below 0.8: it goes on to the next waypoint from a place where it is not.",
     ),
     Metric(
