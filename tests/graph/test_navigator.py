@@ -104,6 +104,17 @@ def test_off_the_route_it_may_be_told_to_go_on() -> None:
     assert script.navigator.failures == []
 
 
+def test_with_patience_only_several_landmarks_off_the_route_in_a_row_are_believed() -> None:
+    script = Script(frontier=3, off_route_patience=2, replan_after=0).begin()
+    script.see(0)
+    assert script.see(4) == 1
+    assert script.see(0) == 1  # on the route: the count starts again
+    assert [script.see(4), script.see(None)] == [1, 1]  # nowhere says nothing
+    assert script.see(4) == 3
+    assert script.route == (4, 3)
+    assert script.navigator.failures == [(0, 1)]
+
+
 def test_late_it_plans_anew_from_the_most_similar_landmark() -> None:
     script = Script(frontier=3, replan_after=3, frontier_steps=100, steps_per_landmark=100).begin()
     assert script.see(0) == 1

@@ -185,7 +185,7 @@ def recommended_for_frames(
         landmarks=LandmarkConfig(
             limit=5_000,
             add_threshold=0.72,
-            localize_threshold=0.75,
+            localize_threshold=0.85,
             window=1,
             trust=0.8,
             trust_reach=25,
@@ -205,6 +205,7 @@ def recommended_for_frames(
             reach_threshold=0.85,
             look_ahead=6,
             aim_threshold=0.5,
+            off_route_patience=3,
             avoid_failed=True,
             shake_steps=4,
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +12,7 @@ import numpy as np
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
+from sfl.core.machine import core_count
 from sfl.core.seeding import spawn as spawn_generators
 from sfl.data.types import Array
 from sfl.envs.mazes.maze import Maze
@@ -113,7 +113,7 @@ class GamePool:
         self._fresh = np.ones(count, bool)  # no episode runs: the next command begins one
         self._sent = [False] * halves
         of_half = [half for half, games in enumerate(self.halves) for _ in range(count)[games]]
-        self.crew = Crew(mazes, of_half, workers or os.cpu_count() or 1, visible, limits)
+        self.crew = Crew(mazes, of_half, workers or core_count(), visible, limits)
         self.count = count
 
     def send(self, half: int, actions: Array | None = None) -> None:

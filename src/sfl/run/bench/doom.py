@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
 from sfl.core.config import require
 from sfl.core.errors import UsageError
+from sfl.core.machine import core_count
 from sfl.core.seeding import draw_seed, spawn
 from sfl.envs import DoomConfig
 from sfl.envs.mazes.maze import Maze
@@ -153,8 +153,7 @@ def usable_encoder(name: str, device: str) -> Iterator[str]:
 
 
 def _bare_simulator(bench: DoomBench) -> tuple[list[Row], float]:
-    cores = os.cpu_count() or 1
-    doubling = tuple(2**power for power in range(10) if 2**power <= 4 * cores)
+    doubling = tuple(2**power for power in range(10) if 2**power <= 4 * core_count())
     maze, rates = bench.env.load(), dict[int, float]()
     for count in sorted(set(bench.games or doubling)):
         note(f"bare simulator, {count} games")

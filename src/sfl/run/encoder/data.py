@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sfl.core.errors import UsageError
+from sfl.core.machine import core_count
 from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs.mazes import Maze
@@ -64,7 +65,7 @@ def collect(config: WalkConfig, seed: int, device: str, seconds: float | None) -
     shape = (count * per_maze, config.walk_length, *config.frame_size, 3)
     _check_memory(shape, device)
     frames = torch.empty(shape, dtype=torch.uint8, device=device)
-    games = config.games or 4 * (os.cpu_count() or 1)
+    games = config.games or 4 * core_count()
     started, names = time.monotonic(), list[str]()
     spent = latest = 0.0
     while len(names) < count and (seconds is None or spent + latest <= seconds):
