@@ -1,56 +1,97 @@
 """Gather the evaluation episodes of finished runs, at the last checkpoint of each, into one CSV file.
 
-python benchmarks/collect.py RUNS... [--every-evaluation] --out benchmarks/results/minigrid-episodes.csv
+python benchmarks/collect.py RUNS... [--every-evaluation] --out EPISODES.csv[.gz] [--indicators INDICATORS.csv[.gz]]
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
+import io
 import json
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 from sfl.core.errors import SflError, UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.metrics import METRICS, read_columns
+
+INDICATORS = tuple(metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint")))
+"""The leading indicators: what success follows from."""
+
+INDICATOR_COLUMNS = ("experiment", "seed", "env_steps", *INDICATORS)
 
 
-def final_rows(path: Path) -> list[EpisodeRow]:
-    """The rows of a run's evaluation after its last step; a run that has none is refused."""
-    folder = RunFolder(path)
-    # Only the length is needed, so that runs of an older version, whose settings differ, can be collected too.
-    steps = json.loads(folder.config.read_text())["experiment"]["train"]["steps"]
-    rows = [row for row in read_episodes(folder.episodes) if row.env_steps >= steps]
-    if not rows:
-        raise UsageError(f"{path} is not finished; continue it with `sfl resume {path}`.")
-    return rows
-
-
-def collect(folders: Sequence[Path], every_evaluation: bool = False) -> list[EpisodeRow]:
-    """Rows of all runs in these folders, in the order of experiment, seed, steps, level and pair."""
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The run folders in these folders, each once."""
     runs = sorted({file.parent for folder in folders for file in folder.glob("**/config.json")})
     if not runs:
         raise UsageError(f"No run in {', '.join(map(str, folders))}; give a folder of runs such as runs/minigrid.")
+    return runs
+
+
+def read_body(run: Path) -> dict[str, Any]:
+    """A run's config.json as it stands, so that runs of an older version, whose settings differ, are read too."""
+    body: dict[str, Any] = json.loads(RunFolder(run).config.read_text())
+    return body
+
+
+def final_rows(run: Path) -> list[EpisodeRow]:
+    """The rows of a run's evaluation after its last step; a run that has none is refused."""
+    steps = read_body(run)["experiment"]["train"]["steps"]
+    rows = [row for row in read_episodes(RunFolder(run).episodes) if row.env_steps >= steps]
+    if not rows:
+        raise UsageError(f"{run} is not finished; continue it with `sfl resume {run}`.")
+    return rows
+
+
+def collect(runs: Sequence[Path], every_evaluation: bool = False) -> list[EpisodeRow]:
+    """Rows of all runs in the order of experiment, seed and steps; levels and pairs as the run had them."""
     rows = [
         row for run in runs for row in (read_episodes(RunFolder(run).episodes) if every_evaluation else final_rows(run))
     ]
-    keys = {(row.experiment, row.seed, row.env_steps, row.level, row.pair): row for row in rows}
-    if len(keys) < len(rows):
+    if len({(row.experiment, row.seed, row.env_steps, row.level, row.pair) for row in rows}) < len(rows):
         raise UsageError("The same seed of an experiment is there twice; name each run once.")
-    return [keys[key] for key in sorted(keys)]
+    return sorted(rows, key=lambda row: (row.experiment, row.seed, row.env_steps))
 
 
-def write(rows: Sequence[EpisodeRow], out: Path) -> None:
-    """Write the file whole or not at all."""
+def collect_indicators(runs: Sequence[Path]) -> list[tuple[Any, ...]]:
+    """Rows of `INDICATOR_COLUMNS`: every evaluation of all runs, in the order of experiment, seed and steps."""
+    return sorted((row for run in runs for row in _indicator_rows(run)), key=lambda row: row[:3])
+
+
+def _indicator_rows(run: Path) -> Iterable[tuple[Any, ...]]:
+    body = read_body(run)
+    evaluated, trained = (_by_step(run / name) for name in ("eval.csv", "train.csv"))
+    for step, values in evaluated.items():
+        values = {**trained.get(step, {}), **values}  # training writes a row before an evaluation at the same step
+        cells = (values.get(name, math.nan) for name in INDICATORS)
+        yield body["experiment"]["name"], body["seed"], step, *("" if math.isnan(cell) else cell for cell in cells)
+
+
+def _by_step(path: Path) -> dict[int, dict[str, float]]:
+    """The rows of train.csv or eval.csv by their environment steps."""
+    columns = read_columns(path)
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return {int(row["env_steps"]): row for row in rows}
+
+
+def write(columns: Sequence[str], rows: Iterable[Sequence[Any]], out: Path) -> None:
+    """Write a file whole or not at all; the same rows give the same bytes, compressed (.gz) or not."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    body = text.getvalue().encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(out.name + ".tmp")
-    with draft.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(EPISODE_COLUMNS)
-        writer.writerows(astuple(row) for row in rows)
+    draft.write_bytes(gzip.compress(body, mtime=0) if out.suffix == ".gz" else body)
     draft.replace(out)
 
 
@@ -58,16 +99,21 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path, help="run folders or folders of runs")
-    parser.add_argument("--out", required=True, type=Path, help="the CSV file to write")
+    parser.add_argument("--out", required=True, type=Path, help="the CSV file of episodes to write, also .csv.gz")
     parser.add_argument("--every-evaluation", action="store_true", help="not only the one after the last step")
+    parser.add_argument("--indicators", type=Path, help="a CSV file of the leading indicators at every evaluation")
     options = parser.parse_args()
     try:
-        rows = collect(options.runs, options.every_evaluation)
+        runs = find_runs(options.runs)
+        rows = collect(runs, options.every_evaluation)
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code
-    write(rows, options.out)
+    write(EPISODE_COLUMNS, map(astuple, rows), options.out)
     print(f"{len(rows)} episodes in {options.out}", file=sys.stderr)
+    if options.indicators is not None:
+        write(INDICATOR_COLUMNS, collect_indicators(runs), options.indicators)
+        print(f"leading indicators in {options.indicators}", file=sys.stderr)
     return 0
 
 

@@ -1,8 +1,9 @@
-"""docs/reproduce.md and the script it names: the same runs, kept when finished, gathered at their last evaluation."""
+"""docs/reproduce.md and the scripts it names: the same runs, kept when finished, gathered at their last evaluation."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -17,14 +19,18 @@ import pytest
 
 from sfl import experiments
 from sfl.core.errors import UsageError
+from sfl.core.machine import core_count
 from sfl.run.evaluate import EPISODE_COLUMNS
 
 from .pages import ROOT, read
 
+LISTS = {"minigrid": 14, "doom": 15}
+"""The tables, and how many experiments each has."""
 
-def script(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHON": sys.executable}
-    program = [str(ROOT / "benchmarks" / "minigrid.sh"), *words]
+
+def script(*words: str, name: str = "minigrid.sh", python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHON": python}
+    program = [str(ROOT / "benchmarks" / name), *words]
     return subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -38,9 +44,10 @@ def collect() -> ModuleType:
     return module
 
 
-def test_the_page_lists_the_runs_of_the_script_as_the_presets_are() -> None:
-    planned = re.findall(r"^([a-z]+-[a-z0-9-]+) +(\d+)$", read("benchmarks/minigrid.sh"), re.MULTILINE)
-    assert len(planned) == 14
+@pytest.mark.parametrize("table", LISTS)
+def test_the_page_lists_the_runs_of_a_table_as_the_presets_are(table: str) -> None:
+    planned = re.findall(r"^([a-z]+-[a-z0-9-]+) +(\d+)$", read(f"benchmarks/{table}.txt"), re.MULTILINE)
+    assert len(planned) == LISTS[table]
     for name, seeds in planned:
         train = experiments.get(name).train
         row = f"| `sfl train {name} --seed S` | `{name}` | {train.steps:,} | {train.env_count} | {seeds} |"
@@ -53,10 +60,46 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
     assert "No experiment matches 'no-such-experiment'." in done.stderr
 
 
+def test_a_list_that_is_missing_or_broken_is_refused(tmp_path: Path) -> None:
+    done = script("-j", "2", name="table.sh")
+    assert done.returncode == 2
+    assert "No list of experiments '-j'; give one such as benchmarks/minigrid.txt" in done.stderr
+    broken = tmp_path / "broken.txt"
+    broken.write_text("# a list\n\nsfl-fourroom 5 # fine\nrandom-fourroom\n")
+    done = script(str(broken), name="table.sh")
+    assert done.returncode == 2
+    assert done.stderr.endswith("not an experiment and its number of seeds: random-fourroom\n")
+
+
+@pytest.mark.skipif(shutil.which("taskset") is None or core_count() < 2, reason="needs taskset and two cores")
+def test_runs_at_once_have_cores_of_their_own(tmp_path: Path) -> None:
+    """A stand-in for Python writes down the cores of each run, while another runs beside it."""
+    python = tmp_path / "python"
+    python.write_text(
+        f"""#!/bin/sh
+case "$*" in
+    -c*) exec {sys.executable} "$@" ;;
+    *" train "*) taskset -cp $$ | sed 's/.*: //' >>{tmp_path}/cores; sleep 0.5 ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    words = ["-r", str(tmp_path / "runs"), "-e", "^random-fourroom", "-s", "4"]
+    done = script("-j", "2", "-c", "1", *words, python=str(python))
+    assert done.returncode == 0, done.stderr
+    lent = sorted(os.sched_getaffinity(0))
+    assert Counter((tmp_path / "cores").read_text().split()) == {str(lent[0]): 2, str(lent[1]): 2}
+
+    done = script("-j", "2", "-c", str(len(lent)), *words, python=str(python))
+    assert done.returncode == 2
+    assert f"-j 2 -c {len(lent)} needs {2 * len(lent)} cores; there are {len(lent)}." in done.stderr
+
+
 @pytest.mark.slow
 def test_runs_are_made_once_and_gathered_at_their_end(tmp_path: Path) -> None:
-    runs, out = tmp_path / "runs", tmp_path / "results" / "episodes.csv"
-    words = ["-j", "2", "-r", str(runs), "-o", str(out), "-e", "^random-fourroom", "-s", "1", "--", "--tiny"]
+    runs, out, indicators = tmp_path / "runs", tmp_path / "results" / "episodes.csv", tmp_path / "indicators.csv"
+    words = ["-j", "2", "-r", str(runs), "-o", str(out), "-i", str(indicators)]
+    words += ["-e", "^random-fourroom", "-s", "1", "--", "--tiny"]
     done = script(*words)
     assert done.returncode == 0, done.stderr
     assert "random-fourroom" in done.stdout
@@ -65,24 +108,80 @@ def test_runs_are_made_once_and_gathered_at_their_end(tmp_path: Path) -> None:
     assert tuple(rows[0]) == EPISODE_COLUMNS
     # Two levels of four episodes; the evaluation halfway through training is left out.
     assert {row["env_steps"] for row in rows} == {"1200"}
-    expected = [(level, str(pair)) for level in ("any", "paper") for pair in range(4)]
+    expected = [(level, str(pair)) for level in ("paper", "any") for pair in range(4)]
     assert [(row["level"], row["pair"]) for row in rows] == expected
+    with indicators.open() as file:
+        assert [row["env_steps"] for row in csv.DictReader(file)] == ["600", "1200"]
 
     first, config = out.read_text(), runs / "random-fourroom" / "seed-0000" / "config.json"
     before = config.stat().st_mtime_ns
     assert script(*words).returncode == 0
     assert out.read_text() == first
     assert config.stat().st_mtime_ns == before
-    with pytest.raises(UsageError, match="there twice"):
-        collect().collect([runs, shutil.copytree(runs, tmp_path / "copy")])
 
-    body = json.loads(config.read_text())
-    body["experiment"]["train"]["steps"] = 5_000
-    config.write_text(json.dumps(body))
-    with pytest.raises(UsageError, match=r"seed-0000 is not finished; continue it with `sfl resume"):
-        collect().collect([runs])
+
+def make_run(folder: Path, seed: int, planned: int = 200) -> Path:
+    """A run's tables as training leaves them: 200 steps, evaluated at 100 and 200 on three levels."""
+    run = folder / "e" / f"seed-{seed:04d}"
+    run.mkdir(parents=True)
+    config = {"experiment": {"name": "e", "train": {"steps": planned}}, "seed": seed}
+    (run / "config.json").write_text(json.dumps(config))
+    lines = [",".join(EPISODE_COLUMNS)]
+    for env_steps in (100, 200):
+        for level in ("easy", "medium", "hard"):
+            lines.append(f"e,sfl,sfl/DoomMaze-v0,sgm,random,{seed},{env_steps},{level},0,100,1,20,reached")
+    (run / "episodes.csv").write_text("\n".join(lines) + "\n")
+    (run / "train.csv").write_text("env_steps,train/sf_loss,explore/coverage\n50,1.0,0.1\n100,1.0,0.25\n200,1.0,\n")
+    (run / "eval.csv").write_text(
+        "env_steps,graph/localization_within_100,eval/success_easy,eval/waypoint_count\n"
+        f"100,0.125,1.0,7.0\n200,0.5,1.0,{seed}.0\n"
+    )
+    return run
+
+
+def test_levels_stay_in_the_order_of_the_run(tmp_path: Path) -> None:
+    module = collect()
+    runs = [make_run(tmp_path, 1), make_run(tmp_path, 0)]
+    rows = module.collect(runs)
+    levels = ("easy", "medium", "hard")
+    assert [(row.seed, row.level) for row in rows] == [(seed, level) for seed in (0, 1) for level in levels]
+    curves = module.collect(runs, every_evaluation=True)
+    assert [(row.seed, row.env_steps) for row in curves[::3]] == [(0, 100), (0, 200), (1, 100), (1, 200)]
+
+
+def test_runs_that_are_unfinished_or_twice_there_are_refused(tmp_path: Path) -> None:
+    module = collect()
+    run = make_run(tmp_path / "a", 0)
+    with pytest.raises(UsageError, match="there twice"):
+        module.collect([run, make_run(tmp_path / "b", 0)])
+    with pytest.raises(UsageError, match=r"seed-0001 is not finished; continue it with `sfl resume"):
+        module.collect([run, make_run(tmp_path / "a", 1, planned=5_000)])
+
+
+def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:
+    module = collect()
+    rows = module.collect_indicators([make_run(tmp_path, 1), make_run(tmp_path, 0)])
+    table = [dict(zip(module.INDICATOR_COLUMNS, row, strict=True)) for row in rows]
+    assert [row[:3] for row in rows] == [("e", 0, 100), ("e", 0, 200), ("e", 1, 100), ("e", 1, 200)]
+    assert [row["graph/localization_within_100"] for row in table] == [0.125, 0.5] * 2
+    assert [row["eval/waypoint_count"] for row in table] == [7.0, 0.0, 7.0, 1.0]
+    assert [row["explore/coverage"] for row in table] == [0.25, ""] * 2
+    assert {row["graph/landmark_count"] for row in table} == {""}  # no column of these runs
+    assert not {"train/sf_loss", "eval/success_easy"} & set(module.INDICATOR_COLUMNS)
+
+
+def test_the_same_rows_are_the_same_bytes_compressed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = collect()
+    files = [tmp_path / name for name in ("a.csv", "a.csv.gz", "b.csv.gz")]
+    for later, file in enumerate(files):
+        monkeypatch.setattr("time.time", lambda later=later: 1e9 + later)
+        module.write(("x", "y"), [(1, "a"), (2, "b")], file)
+    assert files[0].read_text() == "x,y\n1,a\n2,b\n"
+    assert gzip.decompress(files[1].read_bytes()) == files[0].read_bytes()
+    assert files[1].read_bytes() == files[2].read_bytes()
+    assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No run in"):
-        collect().collect([tmp_path])
+        collect().find_runs([tmp_path])

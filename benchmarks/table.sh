@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Every run of a table, then its raw rows in CSV files (docs/reproduce.md).
+#
+#   benchmarks/table.sh LIST [-j JOBS] [-c CORES] [-r RUNS_DIR] [-o CSV] [-i CSV] [-e EXPERIMENTS] [-s SEEDS]
+#                       [-- OPTIONS OF sfl train]
+#
+#   LIST  a file with a line "experiment seeds" for each experiment: benchmarks/NAME.txt
+#   -j  processes at once (1); each computes with one thread
+#   -c  cores for each of them alone (all for all): games then do not compete; Linux only
+#   -r  where the runs go (runs/NAME)
+#   -o  evaluation episodes (benchmarks/results/NAME-episodes.csv.gz), compressed if it ends in .gz
+#   -i  leading indicators (benchmarks/results/NAME-indicators.csv)
+#   -e  only experiments that match this pattern of grep -E, e.g. '^sfl-'
+#   -s  at most this many seeds of each
+#
+# Finished runs are kept, broken-off ones go on where they stopped: after an interruption call it again.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(dirname "$here")"
+
+fail() {
+    echo "$*" >&2
+    exit 2
+}
+
+help() {
+    sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+    exit 0
+}
+
+list="${1:-}"
+[ "$list" != -h ] || help
+[ -f "$list" ] || fail "No list of experiments '$list'; give one such as benchmarks/minigrid.txt, then the options."
+shift
+name="$(basename "$list" .txt)"
+jobs=1 cores="" runs="$root/runs/$name" only=. most=1000
+out="$here/results/$name-episodes.csv.gz" indicators="$here/results/$name-indicators.csv"
+while getopts "j:c:r:o:i:e:s:h" option; do
+    case "$option" in
+        j) jobs="$OPTARG" ;;
+        c) cores="$OPTARG" ;;
+        r) runs="$OPTARG" ;;
+        o) out="$OPTARG" ;;
+        i) indicators="$OPTARG" ;;
+        e) only="$OPTARG" ;;
+        s) most="$OPTARG" ;;
+        h) help ;;
+        *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+if [ -z "${PYTHON:-}" ]; then
+    PYTHON="$root/.venv/bin/python"
+    [ -x "$PYTHON" ] || PYTHON=python3
+fi
+export PYTHON RUNS="$runs" CORES="$cores" LENT="" OMP_NUM_THREADS=1
+
+planned="$(sed -e 's/#.*//' -e 's/ *$//' -e '/^$/d' "$list")"
+if wrong="$(grep -vE '^[^ ]+ +[0-9]+$' <<<"$planned")"; then
+    fail "$list: not an experiment and its number of seeds: $wrong"
+fi
+chosen="$(grep -E -- "$only" <<<"$planned")" || fail "No experiment matches '$only'."
+
+if [ -n "$cores" ]; then
+    LENT="$("$PYTHON" -c 'import os; print(*sorted(os.sched_getaffinity(0)))')" # a batch system may lend only some
+    count="$(wc -w <<<"$LENT")"
+    [ $((jobs * cores)) -le "$count" ] || fail "-j $jobs -c $cores needs $((jobs * cores)) cores; there are $count."
+fi
+
+# The cores of the place among the processes at once that xargs gives this one, as taskset wants them: 4,5,6,7
+own_cores() {
+    local lent
+    read -ra lent <<<"$LENT"
+    local IFS=,
+    echo "${lent[*]:SLOT*CORES:CORES}"
+}
+
+run_one() {
+    local experiment="$1" seed="$2" name path
+    shift 2
+    name="$(printf '%s/seed-%04d' "$experiment" "$seed")"
+    path="$RUNS/$name"
+    local log="$RUNS/logs/${name/\//-}.log"
+    if [ -d "$path" ]; then
+        set -- resume "$path" # says so when the run is finished, and when it has no checkpoint to go on from
+    else
+        set -- train "$experiment" --seed "$seed" --runs-dir "$RUNS" "$@"
+    fi
+    set -- "$PYTHON" -m sfl "$@"
+    [ -z "$CORES" ] || set -- taskset -c "$(own_cores)" "$@"
+    if "$@" >>"$log" 2>&1; then
+        echo "done   $name"
+    else
+        echo "FAILED $name: $(tail -n 1 "$log")" >&2
+        return 1
+    fi
+}
+export -f own_cores run_one
+
+mkdir -p "$runs/logs"
+awk -v most="$most" '{ for (seed = 0; seed < $2 && seed < most; seed++) print $1, seed }' <<<"$chosen" |
+    xargs -P "$jobs" ${cores:+--process-slot-var=SLOT} -L 1 \
+        bash -c 'run_one "${@: -2:1}" "${@: -1:1}" "${@:1:$#-2}"' run_one "$@"
+
+"$PYTHON" "$here/collect.py" "$runs" --out "$out" --indicators "$indicators"
+"$PYTHON" -m sfl report "$out"
