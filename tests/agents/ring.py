@@ -62,6 +62,17 @@ def with_memory(encoder: str) -> FrameSFLConfig:
     )
 
 
+def released(encoder: str) -> FrameSFLConfig:
+    """The released code's settings, with short walks: an episode would have time for several trips."""
+    config = config_of(encoder)
+    return replace(
+        config,
+        landmarks=replace(config.landmarks, add_threshold=0.999),
+        navigator=replace(config.navigator, explore_steps=1),
+        as_released=True,
+    )
+
+
 class Ring:
     """Two walkers on the ring, action 0 back and 1 ahead, in episodes of fifteen steps."""
 

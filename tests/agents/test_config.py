@@ -9,7 +9,15 @@ import pytest
 
 from sfl import experiments
 from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import SFLConfig, as_released, recommended
+from sfl.agents.sfl.config import (
+    FrameSFLConfig,
+    SFLConfig,
+    TabularConfig,
+    as_released,
+    frames_as_released,
+    in_force,
+    recommended,
+)
 from sfl.core.errors import UsageError
 
 from .worlds import FOURROOM
@@ -43,6 +51,30 @@ def test_as_released_changes_exactly_what_differs_from_the_paper() -> None:
     }
     agent = SFLAgent(SFLConfig(as_released=True), FOURROOM, 0, "cpu")
     assert agent.config == dataclasses.replace(as_released(SFLConfig()), as_released=True)
+
+
+def test_as_released_over_frames_changes_what_settings_can_express() -> None:
+    paper, released = flat(FrameSFLConfig()), flat(frames_as_released(FrameSFLConfig()))
+    assert {name: released[name] for name in paper if released[name] != paper[name]} == {
+        "edges.inclusive": True,
+        "edges.count_traverse": False,
+        "edges.directed": False,
+        "edges.temporal_floor": 10,
+        "edges.failure_limit": 2,
+        "edges.forget_after": 0,
+        "navigator.frontier_among": "component",
+        "navigator.reached": "similar",
+        "navigator.one_trip": True,
+        "navigator.replan_off_route": False,
+    }
+    assert (released["navigator.reach_threshold"], released["navigator.look_ahead"]) == (0.9, 1)
+
+
+def test_the_released_codes_side_is_taken_where_it_is_asked_for() -> None:
+    asked = FrameSFLConfig(as_released=True)
+    assert in_force(asked) == frames_as_released(asked)
+    for config in (SFLConfig(), FrameSFLConfig(), TabularConfig()):
+        assert in_force(config) == config
 
 
 def test_our_own_settings_keep_to_the_limits_of_the_paper_and_learn_phi_and_psi() -> None:

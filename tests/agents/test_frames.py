@@ -18,7 +18,7 @@ from sfl.core.errors import CheckpointError
 from sfl.data.types import Array
 from sfl.nn.frame_encoders import FrameEncoder
 
-from .ring import CPU, PLACES, SPEC, Ring, config_of, make_encoder, with_memory
+from .ring import CPU, PLACES, SPEC, Ring, config_of, make_encoder, released, with_memory
 from .worlds import assert_same_state
 
 
@@ -64,7 +64,25 @@ def test_it_learns_and_builds_a_graph(encoder: str, views: Array) -> None:
     assert policy.act(views[[0]], np.array([0])).shape == (1,)
 
 
-@pytest.mark.parametrize("make_config", [config_of, with_memory])
+def test_as_released_random_steps_count_both_ways_and_an_episode_has_one_trip(encoder: str, views: Array) -> None:
+    agent = SFLAgent(released(encoder), SPEC, 0, "cpu")
+    ring = Ring(views, agent)
+    ring.go(300)
+    agent.statistics.record(0, 2, steps=1, random=False)  # of a trip: it does not count
+    agent._form_edges()
+    edges, random = agent.edges, agent.statistics.random
+    pairs = list(zip(edges.sources.tolist(), edges.targets.tolist(), strict=True))
+    assert any(random[source, target] != random[target, source] for source, target in pairs)  # or nothing was tested
+    assert (0, 2) in pairs
+    together = [random[source, target] + random[target, source] for source, target in pairs]
+    assert edges.counts.tolist() == together
+    for _ in range(10):  # episodes of fifteen steps
+        before = agent.update()["explore/frontier_trips"]
+        ring.go(15)
+        assert agent.update()["explore/frontier_trips"] - before <= 2  # one for each of the two walkers
+
+
+@pytest.mark.parametrize("make_config", [config_of, with_memory, released])
 @pytest.mark.parametrize("steps", [105, 112])  # past the replay's capacity, at an episode's end and in an episode
 def test_a_loaded_agent_goes_on_alike(
     encoder: str, views: Array, make_config: Callable[[str], FrameSFLConfig], steps: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, EnvSpec, Transitions
 from sfl.data.windows import WindowTable
 from sfl.envs import GridWorld
+from sfl.learners.eyes import Eyes
 from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner
 from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner
 from sfl.nn.encoders import GridEncoder
+from sfl.nn.frame_encoders import KINDS
 from sfl.nn.heads import Draws
 from sfl.nn.weights import load_encoder
 from sfl.run.bench import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
@@ -34,6 +37,7 @@ from sfl.run.bench.eager import (
     plain_successor_network,
     successor_loss,
 )
+from sfl.run.bench.encoders import measure_encoders
 from sfl.run.bench.growth import STRIDES, ring_statistics
 from sfl.run.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
 from sfl.run.bench.memory import resident_megabytes
@@ -52,6 +56,7 @@ TINY = Sizes(
     landmarks=(40, 70),
     features=16,
     turn_seconds=0.001,
+    frames=(1, 3),
 )
 CPU = torch.device("cpu")
 SMALL_DOOM = replace(
@@ -99,6 +104,9 @@ def test_every_declared_figure_is_given() -> None:
         assert ("graph", f"{count} landmarks: form edges", "ms") in figures
         assert ("graph", f"{count} landmarks: one route", "ms") in figures
     assert figures["graph", "70 landmarks: memory", "MB"]["must"] == "<= 150"
+    for count in TINY.frames:
+        assert all(figures["encoders", f"{kind}: {count} frames at once", "frames/s"]["value"] > 0 for kind in KINDS)
+        assert figures["encoders", f"compact over resnet18: {count} frames at once", "times"]["must"] == ">= 40"
     assert figures["memory", f"{MEMORY}: highest of a run", "MB"]["must"] == "<= 1000"
     rates = [figures["doom", f"bare simulator, {count} games", "decisions/s"]["value"] for count in (1, 2)]
     assert max(rates) in [r["value"] for r in rows if "best" in r["name"]]
@@ -149,6 +157,26 @@ def test_rates_count_what_was_done_in_the_time(monkeypatch: pytest.MonkeyPatch) 
     assert clock[0] == 12.0
 
 
+def test_encoders_are_compared_by_the_frames_that_the_agents_eyes_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, looks = [0.0], {512: 3.0, 256: 1.0, 128: 0.05}  # seconds for a frame, by the number of features
+
+    class SlowEyes(Eyes):
+        def __call__(self, frames: Array) -> torch.Tensor:
+            clock[0] += len(frames) * looks[self.dim]
+            return super().__call__(frames)
+
+    monkeypatch.setattr("sfl.run.bench.encoders.Eyes", SlowEyes)
+    monkeypatch.setattr("sfl.run.bench.encoders.time.process_time", lambda: clock[0])
+    figures = {r["name"]: r for r in measure_encoders("cpu", replace(TINY, turn_seconds=1.0))}
+    assert figures["resnet18: 3 frames at once"]["value"] == pytest.approx(1 / 3, rel=1e-3)
+    assert figures["compact: 3 frames at once"]["value"] == pytest.approx(20.0)
+    assert figures["compact over resnet18: 1 frames at once"]["value"] == pytest.approx(60.0)
+    assert figures["compact over resnet18: 1 frames at once"]["held"] == "yes"
+    # Batch normalization is folded: of its 2 * 4,800 numbers one for each channel is left, the bias.
+    assert figures["resnet18: parameters"]["value"] == pytest.approx((11_439_168 - 4_800) / 1e6, rel=1e-3)
+    assert figures["compact: file"]["value"] == pytest.approx(2 * figures["compact: parameters"]["value"], rel=0.01)
+
+
 def test_an_encoder_without_weights_gets_random_ones(tmp_path: Path) -> None:
     with usable_encoder("resnet18", "cpu") as path:
         assert load_encoder(path).name == "resnet18"
@@ -181,6 +209,17 @@ def test_contestants_take_turns() -> None:
     seconds = take_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2, repeats=3)
     assert "".join(calls) == "aaabbbaaabbb"
     assert {name: len(turns) for name, turns in seconds.items()} == {"a": 2, "b": 2}
+    clock = [0.0]
+
+    def busy(name: str, time: float) -> None:
+        calls.append(name)
+        clock[0] += time
+
+    calls.clear()
+    actions = {"a": partial(busy, "a", 4.0), "b": partial(busy, "b", 1.0)}
+    repeats = {name: repeats_for(action, 4.0, lambda: clock[0]) for name, action in actions.items()}
+    assert take_turns(actions, 2, repeats, lambda: clock[0]) == {"a": [4.0, 4.0], "b": [1.0, 1.0]}
+    assert "".join(calls) == "ab" + "abbbbabbbb"
     assert median_ratio([2.0, 9.0, 8.0], [1.0, 3.0, 1.0]) == 3.0  # of 2, 3 and 8
     assert repeats_for(lambda: None, 0.0) == 1
 

@@ -112,9 +112,9 @@ class VideoOptions:
 class BenchOptions:
     """Measure speed and memory."""
 
-    name: Positional[Literal["minigrid", "graph", "doom", "all"]] = "all"
-    """minigrid: where a training step's time goes; graph: cost of growing graphs; doom: decisions per second in
-    ViZDoom, of the simulator and of the whole training loop."""
+    name: Positional[Literal["minigrid", "graph", "encoders", "doom", "all"]] = "all"
+    """minigrid: where a training step's time goes; graph: cost of growing graphs; encoders: frames per second of each
+    kind; doom: decisions per second in ViZDoom, of the simulator and of the whole training loop."""
     out: Path | None = None
     """Also write the rows to this CSV file."""
     seconds: float = 10.0
@@ -127,7 +127,7 @@ class BenchOptions:
     experiment: str | None = None
     """doom: measure the agent of this experiment in its maze; by default the paper's settings in the maze small."""
     device: str = "auto"
-    """doom: auto, cpu or cuda; everything else is measured on the CPU."""
+    """doom, encoders: auto, cpu or cuda; everything else is measured on the CPU."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sfl.agents.sfl.config import AnySFLConfig, FrameSFLConfig, SFLConfig, as_released
+from sfl.agents.sfl.config import AnySFLConfig, FrameSFLConfig, SFLConfig, in_force
 from sfl.agents.sfl.frames import FrameRepresentation
 from sfl.agents.sfl.memory import Candidate, LandmarkMemory, Sight, as_array
 from sfl.agents.sfl.representation import LearnedRepresentation, Representation
@@ -32,7 +32,7 @@ class SFLAgent:
     """Successor Feature Landmarks."""
 
     def __init__(self, config: AnySFLConfig, spec: EnvSpec, seed: int, device: str) -> None:
-        self.config = as_released(config) if isinstance(config, SFLConfig) and config.as_released else config
+        self.config = in_force(config)
         self.spec, self._device = spec, torch.device(device)
         self._rng = spawn(seed, ["act"])["act"]
         self.representation: Representation

@@ -120,6 +120,8 @@ class FrameSFLConfig:
     into a wall for ever."""
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
+    as_released: bool = False
+    """Take the released ViZDoom code's side where it differs from the paper (docs/agents/sfl.md says how far)."""
 
     def __post_init__(self) -> None:
         check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
@@ -251,6 +253,37 @@ def as_released(config: SFLConfig) -> SFLConfig:
             replan_off_route=False,
         ),
     )
+
+
+def frames_as_released(config: FrameSFLConfig) -> FrameSFLConfig:
+    """The released ViZDoom code's side of the differences between it and the paper that settings can express."""
+    return replace(
+        config,
+        edges=replace(
+            config.edges,
+            inclusive=True,
+            count_traverse=False,
+            directed=False,
+            temporal_floor=10,
+            failure_limit=2,
+            forget_after=0,
+        ),
+        navigator=replace(
+            config.navigator,
+            frontier_among="component",
+            reached="similar",
+            reach_threshold=0.9,
+            one_trip=True,
+            replan_off_route=False,
+        ),
+    )
+
+
+def in_force(config: AnySFLConfig) -> AnySFLConfig:
+    """The settings to go by: the released code's side where `as_released` asks for it."""
+    if isinstance(config, TabularConfig) or not config.as_released:
+        return config
+    return frames_as_released(config) if isinstance(config, FrameSFLConfig) else as_released(config)
 
 
 def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:

@@ -1,4 +1,4 @@
-"""`sfl bench`: where the time of a training step goes, how fast it is, and what growing graphs cost."""
+"""`sfl bench`: where the time of a training step goes, how fast it is, and what growing graphs and encoders cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sfl.core.errors import unknown_name
 from sfl.run.bench.doom import DoomBench, doom_bench, measure_doom
+from sfl.run.bench.encoders import measure_encoders
 from sfl.run.bench.growth import measure_growth
 from sfl.run.bench.loops import minigrid_only
 from sfl.run.bench.memory import measure_training_memory
@@ -26,15 +27,19 @@ MEMORY = "sfl-fourroom"
 def bench(
     name: str, experiments: Mapping[str, Experiment], sizes: Sizes | None = None, doom: DoomBench | None = None
 ) -> list[Row]:
-    """Measure `minigrid`, `graph`, `doom` or `all` with one thread of the CPU; one row for each figure."""
-    sizes = sizes or Sizes()
+    """Measure `minigrid`, `graph`, `encoders`, `doom` or `all` with one thread of the CPU; one row for each figure.
+
+    Encoders are measured on the device of `doom`.
+    """
+    sizes, doom = sizes or Sizes(), doom or DoomBench()
     parts = {
         "minigrid": lambda: _minigrid(experiments, sizes),
         "graph": lambda: measure_growth(sizes),
-        "doom": lambda: measure_doom(doom or DoomBench()),
+        "encoders": lambda: measure_encoders(doom.device, sizes),
+        "doom": lambda: measure_doom(doom),
     }
     if name not in (*parts, "all"):
-        raise unknown_name("benchmark", name, [*parts, "all"], "There are minigrid, graph, doom and all.")
+        raise unknown_name("benchmark", name, [*parts, "all"], "There are minigrid, graph, encoders, doom and all.")
     prepare("cpu", threads=1)
     return [row for part in (parts if name == "all" else [name]) for row in parts[part]()]
 

@@ -28,7 +28,7 @@ from sfl.nn.weights import load_encoder, save_encoder
 from sfl.run.bench.growth import ring_statistics
 from sfl.run.bench.memory import resident_megabytes
 from sfl.run.bench.rows import Row, row
-from sfl.run.bench.timing import Stopwatch
+from sfl.run.bench.timing import Stopwatch, waited_for
 from sfl.run.config import Experiment
 from sfl.run.device import resolve
 from sfl.run.folder import config_spec
@@ -299,28 +299,20 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     states = source.perceive(frames, envs)
     decisions = round(TOGETHER / loop.config.successor.updates_per_step)
 
-    def learn() -> None:
+    def learn() -> int:
         source.update(loop.agent.env_steps, decisions)
         source.catch_up()
+        return TOGETHER
 
-    def repeated(action: Callable[[], object]) -> Callable[[], object]:
-        return lambda: [action() for _ in range(TOGETHER)]
+    def repeated(action: Callable[[], object]) -> Callable[[], int]:
+        return lambda: len([action() for _ in range(TOGETHER)])
 
-    actions: dict[str, Callable[[], object]] = {
+    actions: dict[str, Callable[[], int]] = {
         "a gradient step": learn,
         f"encoding {len(envs)} frames": repeated(lambda: source.perceive(frames, envs)),
         f"localizing {len(envs)} states": repeated(lambda: memory.see(source, states, envs)),
     }
     with torch.no_grad():
-        rates = {name: rate_of(_waited_for(action, bench), 0.1 * bench.seconds) for name, action in actions.items()}
+        turns = {name: waited_for(action, bench.device) for name, action in actions.items()}
+        rates = {name: rate_of(turn, 0.1 * bench.seconds) for name, turn in turns.items()}
     return [row("doom", f"{memory.set.count} landmarks: {name}", 1e3 / rate, "ms") for name, rate in rates.items()]
-
-
-def _waited_for(action: Callable[[], object], bench: DoomBench) -> Callable[[], int]:
-    def turn() -> int:
-        action()
-        if bench.device.startswith("cuda"):
-            torch.cuda.synchronize()
-        return TOGETHER
-
-    return turn

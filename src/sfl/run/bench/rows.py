@@ -32,7 +32,9 @@ class Sizes:
     features: int = 2_048
     """Length of a landmark's psi."""
     turn_seconds: float = 0.1
-    """Length of one turn in the comparison with a bare matrix product."""
+    """Length of one turn where calls are short: of a bare matrix product, of an encoder."""
+    frames: tuple[int, ...] = (8, 64)
+    """Frames encoded at once: half of the 16 games of `sfl-doom-small`, and many."""
 
 
 def row(

@@ -8,23 +8,31 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 Action = Callable[[], object]
+Clock = Callable[[], float]
+Result = TypeVar("Result")
 
 
-def take_turns(actions: Mapping[str, Action], rounds: int, repeats: int) -> dict[str, list[float]]:
+def take_turns(
+    actions: Mapping[str, Action], rounds: int, repeats: int | Mapping[str, int], clock: Clock = time.process_time
+) -> dict[str, list[float]]:
     """Seconds of processor time per call, one figure for each contestant and round.
 
     Contestants alternate, and waiting for a processor does not count, so that other work on the machine hits all alike.
+    Where they wait for a GPU, `clock` must count that. `repeats`: calls of one turn, of all or of each.
     """
+    calls = dict.fromkeys(actions, repeats) if isinstance(repeats, int) else repeats
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds):
         for name, action in actions.items():
-            begin = time.process_time()
-            for _ in range(repeats):
+            begin = clock()
+            for _ in range(calls[name]):
                 action()
-            seconds[name].append((time.process_time() - begin) / repeats)
+            seconds[name].append((clock() - begin) / calls[name])
     return seconds
 
 
@@ -33,11 +41,24 @@ def median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> 
     return median(a / b for a, b in zip(numerators, denominators, strict=True))
 
 
-def repeats_for(action: Action, seconds: float) -> int:
+def repeats_for(action: Action, seconds: float, clock: Clock = time.process_time) -> int:
     """How many calls fill this time."""
-    begin = time.process_time()
+    begin = clock()
     action()
-    return max(1, round(seconds / max(time.process_time() - begin, 1e-7)))
+    return max(1, round(seconds / max(clock() - begin, 1e-7)))
+
+
+def waited_for(action: Callable[[], Result], device: str) -> Callable[[], Result]:
+    """The same, done when it returns: a GPU is waited for."""
+    if not device.startswith("cuda"):
+        return action
+
+    def call() -> Result:
+        result = action()
+        torch.cuda.synchronize()
+        return result
+
+    return call
 
 
 class Stopwatch:

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 
 from sfl.agents.random_agent import RandomConfig
+from sfl.agents.sfl.config import in_force
 from sfl.data.types import Array, Explanation, Policy
 from sfl.envs import DoomConfig, Task
 from sfl.envs.vizdoom import GOAL_RADIUS
@@ -52,7 +53,7 @@ def doom_figures(run: LoadedRun, config: DoomConfig) -> dict[str, Figure]:
         figures["sfs-heatmap"] = heatmap_figure(run, world, seen, threshold)
         figures["aliased-views"] = aliased_figure(run, world, seen, threshold)
         if len(run.landmark_poses):
-            figures["landmark-graph"] = graph_figure(run, world, agent.edges)
+            figures["landmark-graph"] = graph_figure(run, world, in_force(agent).edges)
             figures["landmark-visits"] = visits_figure(run, world)
             figures["edge-success"] = edge_success_figure(run, world, walks.waypoints.legs)
             figures["routes"] = routes_figure(run, world, walks.tasks, walks.plans)
