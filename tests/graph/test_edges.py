@@ -134,6 +134,21 @@ def test_undirected_edges_sum_both_directions() -> None:
 # ---- filters
 
 
+def test_a_failure_costs_what_it_is_said_to_in_either_direction() -> None:
+    statistics = counted({(0, 1): 3, (1, 0): 1, (1, 2): 2}, steps=6)
+    for source, target in ((0, 1), (1, 0), (2, 1)):
+        statistics.record_failure(source, target, step=1)
+
+    def cost(**settings: Any) -> dict[Pair, float]:
+        return costs(form_edges(statistics, EdgeConfig(weight="steps", threshold=0, **settings), 3))
+
+    assert cost(failure_steps=30) == pytest.approx({(0, 1): 6 + 30 / 3, (1, 0): 6 + 30, (1, 2): 6})
+    assert cost(failure_steps=30, directed=False) == pytest.approx(
+        {(0, 1): 6 + 60 / 4, (1, 0): 6 + 60 / 4, (1, 2): 6 + 30 / 2, (2, 1): 6 + 30 / 2}
+    )
+    assert cost() == pytest.approx({(0, 1): 6 + 6 / 3, (1, 0): 6 + 6, (1, 2): 6})  # as long as a success
+
+
 def test_k_nearest_keeps_the_most_frequent_outgoing_edges_and_ties_go_to_the_lower_index() -> None:
     counts = {(0, 1): 3, (0, 2): 5, (0, 3): 3, (0, 4): 2, (1, 0): 2, (4, 0): 9, (4, 1): 9, (4, 2): 9}
     assert formed(counts, 5, k_nearest=2) == {(0, 2), (0, 1), (1, 0), (4, 0), (4, 1)}

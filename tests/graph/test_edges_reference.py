@@ -52,7 +52,7 @@ class Books:
         if config.temporal:
             kept = {(i, j): n for (i, j), n in kept.items() if abs(i - j) < config.temporal * SIZE}
         if config.failure_limit:
-            kept = {pair: n for pair, n in kept.items() if len(self.failures[pair]) < config.failure_limit}
+            kept = {pair: n for pair, n in kept.items() if self._failed(pair, config.directed) < config.failure_limit}
         if config.k_nearest:
             kept = {pair: n for pair, n in kept.items() if _rank(pair, kept) < config.k_nearest}
         return {pair: (n, self._cost(pair, kept, config) * (1 + config.doubt / n)) for pair, n in kept.items()}
@@ -61,6 +61,9 @@ class Books:
         ways = [pair] if directed else [pair, pair[::-1]]
         return sum(self.random[way] + (self.traverse[way] if with_traverse else 0) for way in ways)
 
+    def _failed(self, pair: Pair, directed: bool) -> int:
+        return len(self.failures[pair]) + (0 if directed else len(self.failures[pair[::-1]]))
+
     def _cost(self, pair: Pair, kept: dict[Pair, int], config: EdgeConfig) -> float:
         if config.weight == "exp":
             return math.exp(-kept[pair])
@@ -68,7 +71,8 @@ class Books:
             return max(1e-9, -math.log(kept[pair] / sum(n for (i, _), n in kept.items() if i == pair[0])))
         steps = self.steps[pair] + (0 if config.directed else self.steps[pair[::-1]])
         walked = self._count(pair, True, config.directed)
-        return max(1e-9, steps / walked * (walked + len(self.failures[pair])) / walked)
+        failed = self._failed(pair, config.directed) * (config.failure_steps or steps / walked)
+        return max(1e-9, (steps + failed) / walked)
 
 
 def _rank(pair: Pair, kept: dict[Pair, int]) -> int:
@@ -137,7 +141,7 @@ def every_choice() -> list[EdgeConfig]:
         {"threshold": 2.0, "inclusive": True},
         {"dynamic_threshold": True, "doubt": 4.0},
         {"temporal": 0.5, "failure_limit": 1},
-        {"k_nearest": 2, "doubt": 1.0},
+        {"k_nearest": 2, "doubt": 1.0, "failure_steps": 30.0},
         {"dynamic_threshold": True, "inclusive": True, "temporal": 0.7, "failure_limit": 2, "k_nearest": 3},
     ]
     return [replace(config, **chosen) for config in configs for chosen in filters]  # type: ignore[arg-type]

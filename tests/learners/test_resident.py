@@ -81,7 +81,10 @@ def assert_close(ours: SuccessorLearner, theirs: SuccessorLearner, error: float 
 
 @pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_steps_over_the_store_are_those_made_one_by_one(settings: dict[str, object], fixed: bool) -> None:
+def test_steps_over_the_store_are_those_made_one_by_one(
+    settings: dict[str, object], fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ResidentSteps, "TRACK_EVERY", 1)
     ours, store = make_learner(settings)
     theirs, _ = make_learner(settings)
     steps = ResidentSteps(ours, store, STACK, CPU, fixed)
@@ -117,14 +120,18 @@ def test_where_psi_is_of_the_newest_frame_its_target_sums_up_the_newest_frames_a
     assert loss == pytest.approx(float(expected), rel=1e-5)  # psi was 0
 
 
-def test_moments_of_several_steps_are_taken_together() -> None:
+def test_moments_are_taken_of_the_first_steps_and_then_now_and_then_and_count_as_all_steps_between() -> None:
     learner, store = make_learner({"whiten": True, "whiten_mean": True})
-    batch = make_batch(3, STEPS)
-    ResidentSteps(learner, store, STACK, CPU).update(batch)
-    newest = store.at(torch.from_numpy(store.places(batch.steps[:, 0, -1]))).double()
-    torch.testing.assert_close(learner.whitening.mean, newest.mean(0))
-    torch.testing.assert_close(learner.whitening.moment, newest.mT @ newest / len(newest))
-    assert learner.whitening.count == 3
+    steps, counts, means = ResidentSteps(learner, store, STACK, CPU), [], []
+    for seed in range(4):
+        batch = make_batch(3, STEPS, seed)
+        steps.update(batch)
+        means.append(store.at(torch.from_numpy(store.places(batch.steps[:, 0, -1]))).double().mean(0))
+        counts.append(learner.whitening.count)
+        if seed == 0:
+            torch.testing.assert_close(learner.whitening.mean, means[0])
+    assert counts == [1, 1, 9, 9]  # the eighth step is in the third batch
+    torch.testing.assert_close(learner.whitening.mean, means[0] / 9 + means[2] * 8 / 9)
 
 
 def test_work_that_is_not_captured_is_done_once_a_call() -> None:

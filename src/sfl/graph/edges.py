@@ -35,7 +35,10 @@ class EdgeConfig:
     """Keep the two directions apart."""
     weight: Literal["exp", "log-frequency", "steps"] = "exp"
     """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
-    code), or the mean number of steps that its transitions took, times the tries per success."""
+    code), or the steps that it takes: those of a success, and for each success those of its failures."""
+    failure_steps: float = 0.0
+    """Steps that a failure costs (weight `steps`); 0 = as many as a success. An edge that exists in a mistaken view only
+    is reached at once where the view is, and nowhere else: what it costs are the failures."""
     doubt: float = 0.0
     """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
     k_nearest: int = 0
@@ -54,6 +57,7 @@ class EdgeConfig:
     def __post_init__(self) -> None:
         require(self.threshold >= 0, f"edges.threshold must not be negative, got {self.threshold}.")
         require(self.doubt >= 0, f"edges.doubt must not be negative, got {self.doubt}.")
+        require(self.failure_steps >= 0, f"edges.failure-steps must not be negative, got {self.failure_steps}.")
         require(self.k_nearest >= 0, f"edges.k-nearest must not be negative, got {self.k_nearest}.")
         require(0 <= self.temporal <= 1, f"edges.temporal must lie in [0, 1], got {self.temporal}.")
         require(self.failure_limit >= 0, f"edges.failure-limit must not be negative, got {self.failure_limit}.")
@@ -275,7 +279,9 @@ def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) ->
     # Steps are summed over both phases; their mean is taken over both, whatever the threshold counts.
     totals = random + traverse
     failed = statistics.failure_counts(keys)
-    means = steps / totals * ((totals + failed) / totals)
+    if not config.directed:
+        failed = failed + failed[np.searchsorted(keys, _reverse(keys))]
+    means = (steps + failed * (config.failure_steps or steps / totals)) / totals
     counts = totals if config.count_traverse else random
     return Edges(size, *split_key(keys), counts, np.ones(len(counts))), means, failed
 

@@ -23,6 +23,8 @@ class ResidentSteps:
 
     REPORT_EVERY = 100
     """Gradient steps between two looks at the loss, which make this process wait for a GPU."""
+    TRACK_EVERY = 8
+    """Gradient steps between two looks at the moments of the features, which hardly move from one to the next."""
 
     def __init__(
         self,
@@ -75,9 +77,13 @@ class ResidentSteps:
         self._side.join()
 
     def _track(self, rows: Tensor) -> None:
-        """Moments of the newest frame of the first state of every row of the batch, for all gradient steps at once."""
+        """Moments of the newest frame of the first state of every row of the batch, where they are due."""
+        before, whitening = self._learner.gradient_steps, self._learner.whitening
+        due = (before + len(rows)) // self.TRACK_EVERY - before // self.TRACK_EVERY
+        if not due and whitening.count:
+            return
         places = rows[:, : self._places.numel()].unflatten(1, self._places.shape)[:, :, 0, -1]
-        self._learner.whitening.track(self._store.at(places.flatten()), batches=len(rows))
+        whitening.track(self._store.at(places.flatten()), batches=max(1, due * self.TRACK_EVERY))
 
     def _report(self) -> Metrics:
         loss = float(self._loss) / self._unreported

@@ -196,7 +196,16 @@ def recommended_for_frames(
             update_every=2_000,
             start_step=20_000,
         ),
-        edges=EdgeConfig(threshold=0.0, directed=False, weight="steps", doubt=4.0, k_nearest=5, form_every=2_000),
+        edges=EdgeConfig(
+            threshold=0.0,
+            directed=False,
+            weight="steps",
+            failure_steps=30.0,
+            doubt=4.0,
+            k_nearest=5,
+            forget_after=0,
+            form_every=2_000,
+        ),
         navigator=NavigatorConfig(
             frontier_steps=400,
             steps_per_landmark=20,
