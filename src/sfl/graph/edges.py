@@ -37,8 +37,8 @@ class EdgeConfig:
     """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
     code), or the steps that it takes: those of a success, and for each success those of its failures."""
     failure_steps: float = 0.0
-    """Steps that a failure costs (weight `steps`); 0 = as many as a success. An edge that exists in a mistaken view only
-    is reached at once where the view is, and nowhere else: what it costs are the failures."""
+    """Steps that a failure costs (weight `steps`); 0 = as many as a success. Where two places look alike, the agent
+    believes to jump from one to the other at once and often: only the failures that follow tell such an edge."""
     doubt: float = 0.0
     """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
     k_nearest: int = 0

@@ -172,11 +172,12 @@ class SFLAgent:
     def _maintain_graph(self, before: int) -> None:
         """Refresh, add and form edges when their intervals have passed."""
         landmarks, edges = self.config.landmarks, self.config.edges
-        if self._passed(before, landmarks.update_every):
+        refreshed = self._passed(before, landmarks.update_every)
+        if refreshed:
             self.memory.refresh(self.representation)
             self.memory.examine(self.representation)
         if self._passed(before, landmarks.add_every):
-            self._admit_candidates()
+            self._admit_candidates(refreshed)
         if self._passed(before, edges.form_every):
             self._form_edges()
         for navigator in self._walker.navigators():
@@ -189,9 +190,9 @@ class SFLAgent:
             navigator.failures.clear()
             navigator.finished.clear()
 
-    def _admit_candidates(self) -> None:
+    def _admit_candidates(self, refreshed: bool) -> None:
         known = self.memory.set.count
-        admitted = self.memory.admit(self.representation, self.env_steps)
+        admitted = self.memory.admit(self.representation, self.env_steps, refreshed)
         for index, candidate in admitted:
             if index < known:  # it replaces another; a new number has no past
                 self.statistics.clear(index)

@@ -92,6 +92,7 @@ class LandmarkMemory:
         self.trust = Trust(config.limit if config.trust else 0, device)
         self.doubted: Array = np.zeros(0, bool)  # [L'] of the first landmarks
         self.observations: list[Observation] = []
+        self._together: Array | None = None  # the same in one array, if they have not changed since
         self.candidates: dict[bytes, Candidate] = {}
         self._index: dict[bytes, int] = {}
 
@@ -157,7 +158,13 @@ class LandmarkMemory:
     def refresh(self, source: PsiSource) -> None:
         """psi of the landmarks from the present networks (every N_update steps)."""
         if self.observations:
-            self.localizer.set_rows(unit(source.psi(np.stack(self.observations)).mean(1)), same_landmarks=True)
+            self.localizer.set_rows(unit(source.psi(self._stacked()).mean(1)), same_landmarks=True)
+
+    def _stacked(self) -> Array:
+        """All observations [L, ...]; thousands of states over frames are not put together anew for every refresh."""
+        if self._together is None or len(self._together) != len(self.observations):
+            self._together = np.stack(self.observations)
+        return self._together
 
     def examine(self, source: Representation) -> None:
         """Look visits up in the replay, and doubt the landmarks around which they disagree."""
@@ -171,13 +178,17 @@ class LandmarkMemory:
         self.trust.add(places[visits], surroundings[visits])
         self._doubt(self.trust.doubted(self.set.count, config.trust).cpu().numpy())
 
-    def admit(self, source: PsiSource, step: int) -> list[tuple[int, Candidate]]:
-        """Up to N_cand candidates become landmarks, each tested against those before it; the buffer is emptied."""
+    def admit(self, source: PsiSource, step: int, refreshed: bool = False) -> list[tuple[int, Candidate]]:
+        """Up to N_cand candidates become landmarks, each tested against those before it; the buffer is emptied.
+
+        `refreshed`: psi of the landmarks is that of the present networks already.
+        """
         candidates = list(self.candidates.values())
         self.candidates.clear()
         if not candidates:
             return []
-        self.refresh(source)
+        if not refreshed:
+            self.refresh(source)
         psi = unit(source.psi(np.stack([candidate.observation for candidate in candidates])).mean(1))
         ranking = self._ranking(psi)
         admission = Admission(self.localizer.rows, self.config.candidates_per_add)
@@ -199,14 +210,14 @@ class LandmarkMemory:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
-        rows = {"observations": np.stack(self.observations)} if self.observations else {}
+        rows = {"observations": self._stacked()} if self.observations else {}
         trust = self.trust.state() | {"doubted": self.doubted} if self.config.trust else {}
         return self.set.state() | self.localizer.state() | rows | trust
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
         self.set.load_state(state)
-        self.observations = list(state.get("observations", []))
+        self.observations, self._together = list(state.get("observations", [])), None
         self._index = {observation.tobytes(): index for index, observation in enumerate(self.observations)}
         self.localizer.load_state(state)
         if self.config.trust:
@@ -260,7 +271,7 @@ class LandmarkMemory:
                 self.trust.clear(index)
                 self._doubt(np.where(np.arange(len(self.doubted)) == index, False, self.doubted))
             self.set.replace(index, candidate.origin, step)
-            self.observations[index] = candidate.observation
+            self.observations[index], self._together = candidate.observation, None
         self._index[key] = index
         admission.take(place, index)
         return index
