@@ -224,9 +224,8 @@ class Whitening(nn.Module):
         """White features of features [..., n * F], all of one norm: rare states would otherwise outweigh the others."""
         size = len(self.matrix)
         parts = phi.unflatten(-1, (-1, size)) if phi.shape[-1] > size else phi
-        if self._centred:
-            parts = parts - self.shift
-        white = functional.normalize(parts @ self.matrix, dim=-1) * math.sqrt(size)
+        white: Tensor = (parts - self.shift if self._centred else parts) @ self.matrix
+        white *= math.sqrt(size) / torch.linalg.vector_norm(white, dim=-1, keepdim=True).clamp_min(1e-12)
         return white.flatten(-2) if phi.shape[-1] > size else white
 
     @torch.no_grad()
