@@ -104,8 +104,12 @@ def test_psi_tells_two_places_apart_by_what_was_seen_before(encoder: str, views:
     assert (psi[0] - psi[1]).abs().max() > 1e-4
 
 
-def test_surroundings_are_what_was_seen_around_the_middle_of_a_random_walk(encoder: str, views: Array) -> None:
+@pytest.mark.parametrize("stack", [1, 3])
+def test_surroundings_are_what_was_seen_around_the_middle_of_a_random_walk(
+    encoder: str, views: Array, stack: int
+) -> None:
     config = with_memory(encoder)
+    config = replace(config, frames=replace(config.frames, stack=stack))
     source = FrameRepresentation(config, SPEC, 0, CPU)
     assert source.surroundings(5, 2) is None  # nothing to look up yet
     walk, envs = [0, 1, 2, 3, 4, 5, 6, 7], np.arange(2)

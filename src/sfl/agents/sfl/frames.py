@@ -214,7 +214,8 @@ class FrameRepresentation(FrameStates):
             return None
         rows = np.flatnonzero(batch.weights[:, reach])  # the episode had not ended by then
         weights = to_device(batch.weights[rows], self.device)
-        steps = to_device(self._store.places(batch.steps[rows]), self.device)  # [N, 2 * reach, stack]
+        places = self._store.places(batch.steps[rows]).reshape(len(rows), 2 * reach, -1)  # [N, 2 * reach, stack]
+        steps = to_device(places, self.device)
         seen = self.successor.white(self._store.at(steps[:, :, -1]))
         return self._store.states(steps[:, reach]), unit((weights.unsqueeze(2) * seen).sum(1))
 

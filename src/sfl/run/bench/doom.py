@@ -79,7 +79,7 @@ class DoomBench:
     landmarks: tuple[int, ...] = (100, 1_000, 5_000)
     """Sizes of the landmark graph."""
     games: tuple[int, ...] | None = None
-    """Numbers of games of the bare simulator; None: 1, 2, 4, ... up to four a core."""
+    """Numbers of games of the bare simulator; None: 1, 2, 4, 8 and 16 a core."""
 
     @property
     def env(self) -> DoomConfig:
@@ -153,9 +153,8 @@ def usable_encoder(name: str, device: str) -> Iterator[str]:
 
 
 def _bare_simulator(bench: DoomBench) -> tuple[list[Row], float]:
-    doubling = tuple(2**power for power in range(10) if 2**power <= 4 * core_count())
     maze, rates = bench.env.load(), dict[int, float]()
-    for count in sorted(set(bench.games or doubling)):
+    for count in sorted(set(bench.games or (core_count() * games for games in (1, 2, 4, 8, 16)))):
         note(f"bare simulator, {count} games")
         rates[count] = bare_rate(maze, count, bench.seconds / 2)
     rows = [row("doom", f"bare simulator, {count} games", rate, "decisions/s") for count, rate in rates.items()]
