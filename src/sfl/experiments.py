@@ -124,14 +124,14 @@ def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     """Our best in a maze, or without a name in whichever maze `--env.maze` says: one setting for all of a spawn."""
     name = f"sfl-doom-{spawn}" if maze is None else f"sfl-doom-{maze}-{spawn}"
     env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
-    train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
+    train = TrainConfig(steps=2_000_000, env_count=128, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
     return Experiment(name, replace(env, max_steps=500), recommended_for_frames(), train, _doom_eval(spawn))
 
 
 def _small_doom() -> Experiment:
     """A maze for a laptop without a GPU."""
-    agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 16)
-    train = TrainConfig(steps=200_000, env_count=32, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
+    agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 20)
+    train = TrainConfig(steps=200_000, env_count=64, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig("small", spawn="random", max_steps=500)
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))
 
