@@ -43,7 +43,7 @@ def test_the_small_maze_has_the_small_encoder_and_network() -> None:
     experiment = experiments.get("sfl-doom-small")
     assert isinstance(experiment.agent, FrameSFLConfig)
     ours = recommended_for_frames()
-    successor = replace(ours.successor, hidden=(256, 256), updates_per_step=1 / 16)
+    successor = replace(ours.successor, hidden=(256, 256), updates_per_step=1 / 24)
     assert experiment.agent == replace(ours, successor=successor, frames=replace(ours.frames, encoder="compact"))
     assert (doom("sfl-doom-small").maze, doom("sfl-doom-small").spawn) == ("small", "random")
 

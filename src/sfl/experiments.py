@@ -130,7 +130,7 @@ def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
 
 def _small_doom() -> Experiment:
     """A maze for a laptop without a GPU."""
-    agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 20)
+    agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 24)
     train = TrainConfig(steps=200_000, env_count=64, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig("small", spawn="random", max_steps=500)
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))

@@ -34,7 +34,7 @@ class Sizes:
     turn_seconds: float = 0.1
     """Length of one turn where calls are short: of a bare matrix product, of an encoder."""
     frames: tuple[int, ...] = (8, 64)
-    """Frames encoded at once: half of the 16 games of `sfl-doom-small`, and many."""
+    """Frames encoded at once: few, and half of the 128 games of a run with a GPU."""
 
 
 def row(
