@@ -77,6 +77,8 @@ def _indicator_rows(run: Path) -> Iterable[tuple[Any, ...]]:
 
 def _by_step(path: Path) -> dict[int, dict[str, float]]:
     """The rows of train.csv or eval.csv by their environment steps."""
+    if not path.is_file():
+        raise UsageError(f"{path} is missing: there are no indicators of this run.")
     columns = read_columns(path)
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return {int(row["env_steps"]): row for row in rows}
@@ -106,13 +108,14 @@ def main() -> int:
     try:
         runs = find_runs(options.runs)
         rows = collect(runs, options.every_evaluation)
+        indicators = [] if options.indicators is None else collect_indicators(runs)
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code
     write(EPISODE_COLUMNS, map(astuple, rows), options.out)
     print(f"{len(rows)} episodes in {options.out}", file=sys.stderr)
     if options.indicators is not None:
-        write(INDICATOR_COLUMNS, collect_indicators(runs), options.indicators)
+        write(INDICATOR_COLUMNS, indicators, options.indicators)
         print(f"leading indicators in {options.indicators}", file=sys.stderr)
     return 0
 

@@ -62,6 +62,9 @@ if wrong="$(grep -vE '^[^ ]+ +[0-9]+$' <<<"$planned")"; then
 fi
 chosen="$(grep -E -- "$only" <<<"$planned")" || fail "No experiment matches '$only'."
 
+for number in "$jobs" ${cores:+"$cores"}; do
+    [[ $number =~ ^[1-9][0-9]*$ ]] || fail "-j and -c take numbers from 1 on, got '$number'."
+done
 if [ -n "$cores" ]; then
     LENT="$("$PYTHON" -c 'import os; print(*sorted(os.sched_getaffinity(0)))')" # a batch system may lend only some
     count="$(wc -w <<<"$LENT")"

@@ -213,7 +213,7 @@ def damage(folder: Path) -> None:
 
 def change_format(folder: Path) -> None:
     header = folder / "checkpoints" / "last" / "format.json"
-    header.write_text(header.read_text().replace('"format": 1', '"format": 7'))
+    header.write_text(header.read_text().replace('"format": 2', '"format": 7'))
 
 
 def change_environment(folder: Path) -> None:
@@ -225,7 +225,7 @@ def change_environment(folder: Path) -> None:
     ("harm", "line"),
     [
         (damage, "is damaged: networks.safetensors has 100 bytes instead of"),
-        (change_format, "has format 7, this version of sfl reads format 1. The last good checkpoint is"),
+        (change_format, "has format 7, this version of sfl reads format 2. The last good checkpoint is"),
         (change_environment, "was made in another environment: environment sfl/FourRoom-v0"),
     ],
 )

@@ -120,6 +120,7 @@ def test_surroundings_are_what_was_seen_around_the_middle_of_a_random_walk(
         source.perceive(here, envs)
         none, done = np.zeros(2, bool), np.full(2, time == 6)
         source.observe(Transitions(envs, here, none * 1, np.zeros(2), none, done, ahead), ~none)
+    assert source.surroundings(60, 7) is None  # after seven steps the walk is over
     found = source.surroundings(60, 2)
     assert found is not None
     states, around = found

@@ -28,7 +28,7 @@ from sfl.nn.heads import Draws
 from sfl.nn.weights import load_encoder
 from sfl.run.bench import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
 from sfl.run.bench.doom import SPANS as DOOM_SPANS
-from sfl.run.bench.doom import rate_of, usable_encoder
+from sfl.run.bench.doom import rate_of
 from sfl.run.bench.eager import (
     PlainEncoder,
     PlainLoop,
@@ -44,6 +44,7 @@ from sfl.run.bench.memory import resident_megabytes
 from sfl.run.bench.rows import Sizes, row
 from sfl.run.bench.shares import SPANS
 from sfl.run.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
+from sfl.run.bench.usable import usable_encoder
 
 TINY = Sizes(
     fill_steps=160,

@@ -101,6 +101,14 @@ def test_waypoints_end_by_belief_or_are_given_up(
     assert set(metrics) <= set(columns("eval"))
 
 
+def test_waypoints_at_unknown_places_count_nowhere() -> None:
+    landmarks = LANDMARKS.copy()
+    landmarks[2] = np.nan
+    thoughts = [going(1), going(1), going(2, reached=1), going(2), going(2)]
+    metrics = indicators(thoughts, landmarks=landmarks)
+    assert (metrics["eval/waypoint_count"], metrics["eval/waypoint_truly_reached"]) == (1, 1)
+
+
 def test_a_waypoint_that_is_open_when_the_goal_is_reached_does_not_count() -> None:
     thoughts = [going(1), going(2, reached=1), going(2)]
     assert indicators(thoughts, goal=3)["eval/waypoint_count"] == 1

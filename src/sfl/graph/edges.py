@@ -48,7 +48,8 @@ class EdgeConfig:
     temporal_floor: int = 0
     """The released code's reading of the temporal filter: at most max(L // (1 / tau), this) apart; 0 = the paper's."""
     failure_limit: int = 0
-    """Remove an edge that the agent failed to walk this often; 0 = never."""
+    """Remove an edge that the agent failed to walk this often, in either direction where they are not kept apart; 0 =
+    never."""
     forget_after: int = 80_000
     """Environment steps after which a failure is forgotten; 0 = never."""
     form_every: int = 1_000

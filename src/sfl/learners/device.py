@@ -130,8 +130,8 @@ class Captured:
 class Replayed:
     """A function of tensors that come in the same few shapes again and again; on a GPU each of these becomes a graph.
 
-    A result is good until the next call. Other tensors that the function reads or writes must stay where they are; when
-    they do not, `forget`.
+    Each shape goes with one type of numbers. A result is good until the next call. Other tensors that the function
+    reads or writes must stay where they are; when they do not, `forget`.
     """
 
     PLAIN_CALLS = 20

@@ -50,10 +50,6 @@ class Localizer:
         """Unit psi of the landmarks, [L, F]."""
         return self._columns.mT
 
-    def columns(self, landmarks: Array) -> Tensor:
-        """Unit psi of some landmarks, [F, N]."""
-        return self._columns.index_select(1, to_device(landmarks, self.device))
-
     def set_rows(self, psi: Tensor, same_landmarks: bool) -> None:
         """New unit psi [L, F] of all landmarks; when some are others than before, the medians start afresh."""
         # A column for each landmark: the product with few states is then up to twice as fast.

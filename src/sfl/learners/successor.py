@@ -56,7 +56,8 @@ class SuccessorConfig:
     """Added to all moments, as a share of their mean, before features are divided by their roots: the directions of
     least variance are not blown up to the size of the others."""
     whiten_every: int = 50
-    """Gradient steps between two roots of the moments."""
+    """Gradient steps between two roots of the moments; over frames, where moments are taken of every eighth step, the
+    next multiple of eight."""
     unit_scale: bool = False
     """Learn (1 - gamma) psi, which has the same cosine and stays on the scale of phi."""
 
@@ -235,7 +236,7 @@ class Whitening(nn.Module):
         Several `batches` may come at once. `weights` [N]: how often a row counts, None: once.
         """
         count = self.count
-        rate = max(1e-3 * batches, batches / (count + batches))
+        rate = min(1.0, max(1e-3 * batches, batches / (count + batches)))
         rows = phi[:, -len(self.matrix) :].double()
         shares = rows.new_full((len(rows),), 1.0 / len(rows)) if weights is None else (weights / weights.sum()).double()
         self.moment += rate * ((rows * shares.unsqueeze(1)).mT @ rows - self.moment)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfl.core.machine import core_count
 from sfl.envs import DoomConfig, MiniGridConfig, make_env
 from sfl.run.device import resolve
 from sfl.run.version import PACKAGES, package_version, sfl_version
@@ -33,7 +34,7 @@ def examine(runs_dir: Path | str = "runs") -> list[Finding]:
         *(Finding(name, package_version(name) != "absent", package_version(name)) for name in PACKAGES),
         _checked("device", _device),
         _checked("disk", lambda: _disk(Path(runs_dir))),
-        Finding("cpu cores", True, str(os.cpu_count())),
+        Finding("cpu cores", True, f"{core_count()} of {os.cpu_count()}"),
         _checked("environments", _environments),
         _checked("games", _games),
     ]

@@ -118,7 +118,7 @@ class Waypoints:
         envs = step.transitions.env_indices.tolist()
         for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
             self._close(env, pose, seen)
-            if seen.target is not None and seen.target >= 0 and env not in self._open:
+            if seen.target is not None and env not in self._open and self._knows(pose, seen.target):
                 source = _before(seen.target, seen.route)
                 from_source = source is not None and self._at(pose, source)
                 self._open[env] = Leg(source, seen.target, from_source, afar=not self._at(pose, seen.target))
@@ -140,6 +140,10 @@ class Waypoints:
             return
         self.legs.append(replace(leg, met=leg.met or leg.true or self._at(pose, leg.target)))
         del self._open[env]
+
+    def _knows(self, pose: Array, target: int) -> bool:
+        """The target is a landmark, not the goal, and where it and the agent are is known."""
+        return target >= 0 and bool(np.isfinite([*pose, *self.landmark_poses[target]]).all())
 
     def _at(self, pose: Array, landmark: int) -> bool:
         return bool(np.hypot(*(pose[:2] - self.landmark_poses[landmark, :2])) <= self.radius)

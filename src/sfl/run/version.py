@@ -7,6 +7,8 @@ import platform
 from importlib import metadata
 from typing import Any
 
+from sfl.core.machine import core_count
+
 PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "minigrid", "vizdoom", "safetensors")
 
 
@@ -30,6 +32,7 @@ def system_facts(device: str, threads: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
         "cpu_count": os.cpu_count(),
+        "cores_lent": core_count(),
         "device": device,
         "threads": threads,
         "packages": {name: package_version(name) for name in PACKAGES},

@@ -174,6 +174,7 @@ class SFLAgent:
         landmarks, edges = self.config.landmarks, self.config.edges
         refreshed = self._passed(before, landmarks.update_every)
         if refreshed:
+            self.representation.catch_up()
             self.memory.refresh(self.representation)
             self.memory.examine(self.representation)
         if self._passed(before, landmarks.add_every):

@@ -44,7 +44,7 @@ class FeatureStacks:
         return self._eyes(frames)
 
     def take_up(self, rows: Tensor, sums: Tensor) -> None:
-        """Go on with stacks and sums of others."""
+        """Go on with these tensors; graphs over the ones before are forgotten."""
         self.rows, self.sums = rows, sums
         self._push.forget()
         self._newest.forget()
@@ -115,7 +115,7 @@ class FrameStates:
         self.stacks.begin(env_index)
 
     def perceive(self, observations: Array, env_indices: Array) -> Tensor:
-        """States [B, S] after the newest frames [B, 120, 160, 3]."""
+        """States [B, S] after the newest frames [B, 120, 160, 3]; good until the next call."""
         return self.stacks.push(observations, env_indices)
 
     def goal_state(self, goal: Observation) -> Tensor:
@@ -213,8 +213,10 @@ class FrameRepresentation(FrameStates):
         if batch is None:
             return None
         rows = np.flatnonzero(batch.weights[:, reach])  # the episode had not ended by then
+        if not len(rows):
+            return None
         weights = to_device(batch.weights[rows], self.device)
-        places = self._store.places(batch.steps[rows]).reshape(len(rows), 2 * reach, -1)  # [N, 2 * reach, stack]
+        places = self._store.places(batch.steps[rows]).reshape(len(rows), 2 * reach, -1)  # and stack
         steps = to_device(places, self.device)
         seen = self.successor.white(self._store.at(steps[:, :, -1]))
         return self._store.states(steps[:, reach]), unit((weights.unsqueeze(2) * seen).sum(1))

@@ -35,7 +35,7 @@ class PsiSource(Protocol):
         """What this environment showed before is of another episode."""
 
     def perceive(self, observations: Array, env_indices: Array) -> Array | Tensor:
-        """States [B, ...] of environments, given what they show now."""
+        """States [B, ...] of environments, given what they show now; good until the next call."""
 
     def goal_state(self, goal: Observation) -> Array | Tensor:
         """The state [1, ...] that a picture of the goal shows."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,19 +13,17 @@ from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
 from sfl.core.config import require
-from sfl.core.errors import UsageError
 from sfl.core.machine import core_count
 from sfl.core.seeding import draw_seed, spawn
 from sfl.envs import DoomConfig
 from sfl.envs.mazes.maze import Maze
 from sfl.envs.vector import GamePool
 from sfl.envs.vizdoom.protocol import ACTIONS
-from sfl.nn.frame_encoders import KINDS, FrameEncoder
-from sfl.nn.weights import load_encoder, save_encoder
 from sfl.run.bench.growth import ring_statistics
 from sfl.run.bench.memory import resident_megabytes
 from sfl.run.bench.rows import Row, row
 from sfl.run.bench.timing import Stopwatch, waited_for
+from sfl.run.bench.usable import usable_encoder
 from sfl.run.config import Experiment
 from sfl.run.device import resolve
 from sfl.run.folder import config_spec
@@ -79,7 +74,7 @@ class DoomBench:
     landmarks: tuple[int, ...] = (100, 1_000, 5_000)
     """Sizes of the landmark graph."""
     games: tuple[int, ...] | None = None
-    """Numbers of games of the bare simulator; None: 1, 2, 4, 8 and 16 a core."""
+    """Numbers of games of the bare simulator; None: 1, 2, 4, 8 and 16 a core, up to 512."""
 
     @property
     def env(self) -> DoomConfig:
@@ -129,32 +124,12 @@ def measure_doom(bench: DoomBench) -> list[Row]:
     return rows
 
 
-@contextmanager
-def usable_encoder(name: str, device: str) -> Iterator[str]:
-    """The encoder's name, or of a kind without weights a file with weights drawn at random: equally fast."""
-    try:
-        load_encoder(name, device)
-    except UsageError:
-        if name not in KINDS:
-            raise
-    else:
-        yield name
-        return
-    note(f"there are no weights of the encoder {name!r}: random ones are as fast")
-    kind = next(known for known in KINDS if known == name)
-    with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        path = Path(folder) / f"{kind}.safetensors"
-        save_encoder(FrameEncoder(kind), path, {})
-        yield str(path)
-
-
 # ---- the bare simulator
 
 
 def _bare_simulator(bench: DoomBench) -> tuple[list[Row], float]:
     maze, rates = bench.env.load(), dict[int, float]()
-    for count in sorted(set(bench.games or (core_count() * games for games in (1, 2, 4, 8, 16)))):
+    for count in sorted(set(bench.games or (min(512, core_count() * games) for games in (1, 2, 4, 8, 16)))):
         note(f"bare simulator, {count} games")
         rates[count] = bare_rate(maze, count, bench.seconds / 2)
     rows = [row("doom", f"bare simulator, {count} games", rate, "decisions/s") for count, rate in rates.items()]

@@ -13,9 +13,9 @@ from sfl.learners.device import Replayed
 from sfl.learners.eyes import Eyes
 from sfl.nn.frame_encoders import FRAME_SIZE, KINDS
 from sfl.nn.weights import find_weights, load_encoder
-from sfl.run.bench.doom import usable_encoder
 from sfl.run.bench.rows import Row, Sizes, row
 from sfl.run.bench.timing import Action, median_ratio, repeats_for, take_turns, waited_for
+from sfl.run.bench.usable import usable_encoder
 from sfl.run.progress import note
 
 CPU_RATIO = 40
