@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sfl.data.types import Array
 from sfl.run.folder import LoadedRun
 from sfl.run.metrics import read_columns
-from sfl.run.plots.marks import BLUE, GREEN, ORANGE
+from sfl.run.plots.marks import BLUE, DARK, GREEN, ORANGE
 from sfl.run.plots.panels import headline
 
 COLUMNS = 4
@@ -26,6 +26,9 @@ class Panel:
     lines: dict[str, str]
     """Metric -> label. A metric of a radius is named without it."""
 
+
+LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (DARK, "d"))
+"""Colours and marks of a panel's lines, in their order."""
 
 PANELS = (
     Panel(
@@ -99,7 +102,7 @@ def _lines(panel: Panel, tables: list[dict[str, list[float]]], radius: int) -> d
 
 def _draw(axes: Axes, panel: Panel, lines: dict[str, tuple[Array, Array]], unit: str) -> None:
     share = panel.unit.startswith("%")
-    for colour, marker, (label, (steps, values)) in zip((BLUE, ORANGE, GREEN), "os^", lines.items(), strict=False):
+    for (colour, marker), (label, (steps, values)) in zip(LOOKS[: len(lines)], lines.items(), strict=True):
         few = marker if len(steps) <= 40 else None
         axes.plot(steps, 100 * values if share else values, color=colour, marker=few, markersize=4, label=label)
     axes.set_title(panel.title, fontsize=11)
