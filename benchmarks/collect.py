@@ -22,8 +22,10 @@ from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.metrics import METRICS, read_columns
 
-INDICATORS = tuple(metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint")))
-"""The leading indicators: what success follows from."""
+INDICATORS = tuple(
+    metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
+)
+"""The leading indicators, which success follows from, and what the run took of the machine."""
 
 INDICATOR_COLUMNS = ("experiment", "seed", "env_steps", *INDICATORS)
 

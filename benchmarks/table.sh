@@ -103,6 +103,7 @@ export -f own_cores run_one
 
 mkdir -p "$runs/logs"
 awk -v most="$most" '{ for (seed = 0; seed < $2 && seed < most; seed++) print $1, seed }' <<<"$chosen" |
+    sort -s -n -k 2,2 | # every experiment once before any of them twice: what is there when time runs out is a table
     xargs -P "$jobs" ${cores:+--process-slot-var=SLOT} -L 1 \
         bash -c 'run_one "${@: -2:1}" "${@: -1:1}" "${@:1:$#-2}"' run_one "$@"
 

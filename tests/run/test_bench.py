@@ -15,6 +15,7 @@ import torch
 from sfl import experiments
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
 from sfl.core.errors import UsageError
+from sfl.core.machine import resident_megabytes
 from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, EnvSpec, Transitions
 from sfl.data.windows import WindowTable
@@ -40,7 +41,6 @@ from sfl.run.bench.eager import (
 from sfl.run.bench.encoders import measure_encoders
 from sfl.run.bench.growth import STRIDES, ring_statistics
 from sfl.run.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
-from sfl.run.bench.memory import resident_megabytes
 from sfl.run.bench.rows import Sizes, row
 from sfl.run.bench.shares import SPANS
 from sfl.run.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns

@@ -24,7 +24,7 @@ from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.judge import evaluate_run
-from sfl.run.metrics import WALL_CLOCK
+from sfl.run.metrics import MACHINE
 from sfl.run.train import resume, train
 
 from .worlds import random_experiment
@@ -46,7 +46,7 @@ def with_several_environments(**sizes: int) -> Experiment:
 
 def training_rows(folder: RunFolder) -> list[dict[str, str]]:
     with (folder.path / "train.csv").open() as file:
-        return [{name: text for name, text in row.items() if name not in WALL_CLOCK} for row in csv.DictReader(file)]
+        return [{name: text for name, text in row.items() if name not in MACHINE} for row in csv.DictReader(file)]
 
 
 def assert_same_run(one: RunFolder, other: RunFolder) -> None:

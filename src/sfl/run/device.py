@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 from sfl.core.config import require
+from sfl.core.machine import resident_megabytes
 
 
 def prepare(device: str, threads: int) -> str:
@@ -33,3 +34,13 @@ def resolve(device: str) -> str:
     require(device == "cpu" or device.startswith("cuda"), f"--device must be auto, cpu or cuda, got {device!r}.")
     require(device == "cpu" or cuda, f"--device {device} was asked for but torch finds no GPU; use --device cpu.")
     return device
+
+
+def memory_in_use() -> dict[str, float]:
+    """`memory/host` and, where a GPU was used, `memory/gpu`: the highest so far."""
+    import torch
+
+    memory = {"memory/host": resident_megabytes("VmHWM")}
+    if torch.cuda.is_initialized():
+        memory["memory/gpu"] = torch.cuda.max_memory_reserved() / 1e6
+    return memory

@@ -219,6 +219,20 @@ METRICS: tuple[Metric, ...] = (
         "Above 0.5: the local policy does not reach its targets, or localization jumps.",
     ),
     Metric(
+        "memory/host",
+        "train",
+        "MB",
+        "Highest memory of the training process so far, since its start or resume; games have processes of their own.",
+        "Grows after the replay buffer is full: something is kept that should not be.",
+    ),
+    Metric(
+        "memory/gpu",
+        "train",
+        "MB",
+        "Highest memory taken on the GPU so far, since start or resume; empty without one.",
+        "Near what the card has: the next allocation fails.",
+    ),
+    Metric(
         "time/env_steps_per_second",
         "train",
         "1/s",
@@ -241,7 +255,7 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
-WALL_CLOCK = frozenset({"time/env_steps_per_second", "time/wall_seconds"})
+MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})
 """The only columns in which two runs of one seed may differ."""
 
 

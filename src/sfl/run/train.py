@@ -15,7 +15,7 @@ from sfl.data.types import Agent, EnvSpec, Policy
 from sfl.envs import world_name
 from sfl.run import checkpoint, folder
 from sfl.run.config import Experiment
-from sfl.run.device import prepare
+from sfl.run.device import memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
@@ -179,7 +179,7 @@ class _Training:
         rate = (self.env_steps - self._window_steps) / max(self._window_seconds, 1e-9)
         self._window_seconds, self._window_steps = 0.0, self.env_steps
         times = {"time/env_steps_per_second": rate, "time/wall_seconds": self.seconds}
-        metrics = {**self.window.take(), **self.poses.metrics(), **self.session.metrics(), **times}
+        metrics = {**self.window.take(), **self.poses.metrics(), **self.session.metrics(), **memory_in_use(), **times}
         self.tables["train"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
 

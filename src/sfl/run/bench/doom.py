@@ -13,14 +13,13 @@ from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
 from sfl.core.config import require
-from sfl.core.machine import core_count
+from sfl.core.machine import core_count, resident_megabytes
 from sfl.core.seeding import draw_seed, spawn
 from sfl.envs import DoomConfig
 from sfl.envs.mazes.maze import Maze
 from sfl.envs.vector import GamePool
 from sfl.envs.vizdoom.protocol import ACTIONS
 from sfl.run.bench.growth import ring_statistics
-from sfl.run.bench.memory import resident_megabytes
 from sfl.run.bench.rows import Row, row
 from sfl.run.bench.timing import Stopwatch, waited_for
 from sfl.run.bench.usable import usable_encoder

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
-import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from sfl.core.machine import resident_megabytes
 from sfl.run.bench.rows import Row, Sizes, row
 from sfl.run.config import Experiment
 from sfl.run.train import train
@@ -21,16 +19,6 @@ def in_fresh_process(function: Callable[..., Any], *args: Any) -> Any:
     """The result of a function of this package, called where nothing else was loaded."""
     with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *args).result()
-
-
-def resident_megabytes(which: Literal["VmRSS", "VmHWM"]) -> float:
-    """Memory of this process, now (VmRSS) or at its highest (VmHWM); without /proc, at its highest."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith(which))
-        return int(line.split()[1]) * 1024 / 1e6
-    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return highest * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def measure_training_memory(experiment: Experiment, sizes: Sizes) -> list[Row]:
