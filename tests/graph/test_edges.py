@@ -58,10 +58,12 @@ def test_a_cleared_landmark_leaves_nothing_in_either_direction() -> None:
         statistics.record(source, target, steps=2, random=True)
         statistics.record(source, target, steps=3, random=False)
         statistics.record_failure(source, target, step=7)
+        statistics.record_walk(source, target)
     statistics.clear(1)
     assert statistics.random == statistics.traverse == {(0, 2): 1, (2, 0): 1}
     assert statistics.steps == {(0, 2): 5, (2, 0): 5}
     assert set(statistics.failures) == {(0, 2), (2, 0)}
+    assert statistics.state()["walks"].tolist() == [[0, 2, 1], [2, 0, 1]]
     assert pairs(form_edges(statistics, EdgeConfig(threshold=0), 3)) == {(0, 2), (2, 0)}
 
 
@@ -134,19 +136,33 @@ def test_undirected_edges_sum_both_directions() -> None:
 # ---- filters
 
 
-def test_a_failure_costs_what_it_is_said_to_in_either_direction() -> None:
+def test_a_failure_costs_what_it_is_said_to_for_each_time_that_the_edge_was_walked_as_planned() -> None:
     statistics = counted({(0, 1): 3, (1, 0): 1, (1, 2): 2}, steps=6)
     for source, target in ((0, 1), (1, 0), (2, 1)):
         statistics.record_failure(source, target, step=1)
+    for source, target in ((0, 1), (0, 1), (1, 0), (1, 2)):
+        statistics.record_walk(source, target)
 
     def cost(**settings: Any) -> dict[Pair, float]:
         return costs(form_edges(statistics, EdgeConfig(weight="steps", threshold=0, **settings), 3))
 
-    assert cost(failure_steps=30) == pytest.approx({(0, 1): 6 + 30 / 3, (1, 0): 6 + 30, (1, 2): 6})
+    assert cost(failure_steps=30) == pytest.approx({(0, 1): 6 + 30 / 3, (1, 0): 6 + 30 / 2, (1, 2): 6})
     assert cost(failure_steps=30, directed=False) == pytest.approx(
         {(0, 1): 6 + 60 / 4, (1, 0): 6 + 60 / 4, (1, 2): 6 + 30 / 2, (2, 1): 6 + 30 / 2}
     )
     assert cost() == pytest.approx({(0, 1): 6 + 6 / 3, (1, 0): 6 + 6, (1, 2): 6})  # as long as a success
+
+
+def test_being_carried_over_an_edge_by_chance_does_not_make_its_failures_cheaper() -> None:
+    statistics = counted({(0, 1): 2}, steps=2)
+    statistics.record_failure(0, 1, step=1)
+    config = EdgeConfig(weight="steps", failure_steps=30)
+    before = costs(form_edges(statistics, config, 2))
+    for _ in range(50):  # what two places that look alike do all the time
+        statistics.record(0, 1, steps=2, random=True)
+    assert costs(form_edges(statistics, config, 2)) == before == {(0, 1): 32.0}
+    statistics.record_walk(0, 1)
+    assert costs(form_edges(statistics, config, 2)) == {(0, 1): 17.0}
 
 
 def test_k_nearest_keeps_the_most_frequent_outgoing_edges_and_ties_go_to_the_lower_index() -> None:

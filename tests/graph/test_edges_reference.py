@@ -26,9 +26,10 @@ class Books:
         self.traverse: defaultdict[Pair, int] = defaultdict(int)
         self.steps: defaultdict[Pair, int] = defaultdict(int)
         self.failures: defaultdict[Pair, list[int]] = defaultdict(list)
+        self.walks: defaultdict[Pair, int] = defaultdict(int)
 
     def clear(self, index: int) -> None:
-        for table in (self.random, self.traverse, self.steps, self.failures):
+        for table in (self.random, self.traverse, self.steps, self.failures, self.walks):
             for pair in [pair for pair in table if index in pair]:
                 del table[pair]
 
@@ -42,6 +43,9 @@ class Books:
 
     def failure_rows(self) -> list[tuple[int, ...]]:
         return [(*pair, at) for pair, times in sorted(self.failures.items()) for at in times]
+
+    def walk_rows(self) -> list[tuple[int, ...]]:
+        return [(*pair, count) for pair, count in sorted(self.walks.items()) if count]
 
     def edges(self, config: EdgeConfig) -> dict[Pair, tuple[int, float]]:
         """Pair -> count and cost, in the order of pairs."""
@@ -70,9 +74,11 @@ class Books:
         if config.weight == "log-frequency":
             return max(1e-9, -math.log(kept[pair] / sum(n for (i, _), n in kept.items() if i == pair[0])))
         steps = self.steps[pair] + (0 if config.directed else self.steps[pair[::-1]])
-        walked = self._count(pair, True, config.directed)
-        failed = self._failed(pair, config.directed) * (config.failure_steps or steps / walked)
-        return max(1e-9, (steps + failed) / walked)
+        mean, failed = steps / self._count(pair, True, config.directed), self._failed(pair, config.directed)
+        if not config.failure_steps:
+            return max(1e-9, mean * (1 + failed / self._count(pair, True, config.directed)))
+        walked = self.walks[pair] + (0 if config.directed else self.walks[pair[::-1]])
+        return max(1e-9, mean + config.failure_steps * failed / (1 + walked))
 
 
 def _rank(pair: Pair, kept: dict[Pair, int]) -> int:
@@ -86,16 +92,19 @@ def all_pairs() -> list[Pair]:
 
 
 def random_history(seed: int, length: int) -> tuple[EdgeStatistics, Books]:
-    """Transitions and failures with landmarks cleared and failures forgotten in between."""
+    """Transitions, walks and failures with landmarks cleared and failures forgotten in between."""
     rng, statistics, books = np.random.default_rng(seed), EdgeStatistics(), Books()
     for step in range(length):
         source, target = rng.choice(SIZE, size=2, replace=False).tolist()
         event = rng.random()
-        if event < 0.80:
+        if event < 0.70:
             steps, random = int(rng.integers(1, 9)), bool(rng.random() < 0.5)
             statistics.record(source, target, steps, random)
             (books.random if random else books.traverse)[source, target] += 1
             books.steps[source, target] += steps
+        elif event < 0.85:
+            statistics.record_walk(source, target)
+            books.walks[source, target] += 1
         elif event < 0.97:
             statistics.record_failure(source, target, step)
             books.failures[source, target].append(step)
@@ -117,7 +126,8 @@ def test_statistics_and_their_state_are_those_of_the_books(seed: int, length: in
     state = statistics.state()
     assert [tuple(row) for row in state["transitions"].tolist()] == books.rows()
     assert [tuple(row) for row in state["failures"].tolist()] == books.failure_rows()
-    assert (state["transitions"].dtype, state["failures"].dtype) == (np.int64, np.int64)
+    assert [tuple(row) for row in state["walks"].tolist()] == books.walk_rows()
+    assert {state[name].dtype for name in ("transitions", "failures", "walks")} == {np.dtype(np.int64)}
     other = EdgeStatistics()
     other.load_state(state)
     for index in (2, 5):  # what was loaded can be taken out, and grows again
@@ -126,6 +136,7 @@ def test_statistics_and_their_state_are_those_of_the_books(seed: int, length: in
     other.record(2, 5, steps=4, random=True)
     books.random[2, 5], books.steps[2, 5] = 1, 4
     assert [tuple(row) for row in other.state()["transitions"].tolist()] == books.rows()
+    assert [tuple(row) for row in other.state()["walks"].tolist()] == books.walk_rows()
     assert {pair: times for pair, times in books.failures.items() if times} == other.failures
 
 

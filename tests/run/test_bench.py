@@ -15,7 +15,6 @@ import torch
 from sfl import experiments
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
 from sfl.core.errors import UsageError
-from sfl.core.machine import resident_megabytes
 from sfl.data.observations import ObservationTable
 from sfl.data.types import Array, EnvSpec, Transitions
 from sfl.data.windows import WindowTable
@@ -45,6 +44,7 @@ from sfl.run.bench.rows import Sizes, row
 from sfl.run.bench.shares import SPANS
 from sfl.run.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
 from sfl.run.bench.usable import usable_encoder
+from sfl.run.device import resident_megabytes
 
 TINY = Sizes(
     fill_steps=160,

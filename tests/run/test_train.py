@@ -20,11 +20,12 @@ from sfl.envs import GymConfig, MiniGridConfig
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.config import Experiment
+from sfl.run.device import resident_megabytes
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.judge import evaluate_run
-from sfl.run.metrics import MACHINE
+from sfl.run.metrics import MACHINE, read_columns
 from sfl.run.train import resume, train
 
 from .worlds import random_experiment
@@ -185,6 +186,12 @@ def test_coverage_is_the_share_of_cells_that_were_visited(tmp_path: Path) -> Non
     folder = train(random_experiment(), 0, tmp_path, "cpu")
     cells = {(x, y) for x, y, _ in load_run(folder.path).poses.tolist()}
     assert float(training_rows(folder)[-1]["explore/coverage"]) == len(cells) / 40  # FourRoom has 40 free cells
+
+
+def test_memory_is_written_down_and_never_shrinks(tmp_path: Path) -> None:
+    folder = train(random_experiment(), 0, tmp_path, "cpu")
+    memory = read_columns(folder.path / "train.csv")["memory/host"]
+    assert 50 < memory[0] <= memory[-1] <= resident_megabytes("VmHWM")
 
 
 def test_no_steps_is_an_evaluation_only(tmp_path: Path) -> None:

@@ -37,8 +37,9 @@ class EdgeConfig:
     """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
     code), or the steps that it takes: those of a success, and for each success those of its failures."""
     failure_steps: float = 0.0
-    """Steps that a failure costs (weight `steps`); 0 = as many as a success. Where two places look alike, the agent
-    believes to jump from one to the other at once and often: only the failures that follow tell such an edge."""
+    """Steps that a failure costs (weight `steps`), for each time that the edge was walked as planned; 0 = as many as a
+    success, for each transition. Where two places look alike, the agent believes to jump from one to the other at once
+    and often: only the failures tell such an edge, among the times that it was meant to be walked."""
     doubt: float = 0.0
     """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
     k_nearest: int = 0
@@ -80,6 +81,7 @@ class EdgeStatistics:
         self._keys, self._random, self._traverse, self._steps = (array("q") for _ in range(4))  # [P], in any order
         self._rows: dict[int, int] = {}  # pair -> its place in these columns
         self._failed_keys, self._failed_at = array("q"), array("q")  # [F], in the order of failing
+        self._walked: Counter[int] = Counter()
 
     def record(self, source: int, target: int, steps: int, random: bool) -> None:
         """The agent was localized to `source` and, `steps` decisions later, to `target`."""
@@ -93,6 +95,10 @@ class EdgeStatistics:
                 column.append(number)
         (self._random if random else self._traverse)[row] += 1
         self._steps[row] += steps
+
+    def record_walk(self, source: int, target: int) -> None:
+        """The agent set out from `source` and arrived at `target`."""
+        self._walked[pair_key(source, target)] += 1
 
     def record_failure(self, source: int, target: int, step: int) -> None:
         """The agent set out from `source` and did not arrive at `target`."""
@@ -109,6 +115,8 @@ class EdgeStatistics:
         for row in reversed(rows):  # the last row of all is then never one that is still to go
             self._remove(row)
         self._keep_failures(~_touches(np.array(self._failed_keys), index))
+        for key in [key for key in self._walked if index in split_key(key)]:
+            del self._walked[key]
 
     def transitions(self) -> list[Array]:
         """Keys of pairs, random transitions, traverse transitions, steps: [P] each, sorted by pair."""
@@ -128,6 +136,10 @@ class EdgeStatistics:
         failed = np.sort(np.array(self._failed_keys))
         first, last = (np.searchsorted(keys, failed, side=side) for side in ("left", "right"))
         return np.bincount(first[first < last], minlength=len(keys))
+
+    def walk_counts(self, keys: Array) -> Array:
+        """How often each of these pairs [E] was walked as planned; they are different, and sorted."""
+        return np.array([self._walked[key] for key in keys.tolist()], np.int64)
 
     def counts(self, with_traverse: bool) -> Counter[Pair]:
         """Transition counts N by pair."""
@@ -161,9 +173,13 @@ class EdgeStatistics:
         keys, *numbers = self.transitions()
         failed, at = np.array(self._failed_keys), np.array(self._failed_at)
         order = np.argsort(failed, kind="stable")  # the failures of one pair stay in the order of failing
+        walked = np.array(sorted(self._walked), np.int64)
         return {
             "transitions": np.stack([*split_key(keys), *numbers], axis=1),
             "failures": np.stack([*split_key(failed), at], axis=1)[order],
+            "walks": np.column_stack(
+                [*split_key(walked), np.array([self._walked[key] for key in walked.tolist()], np.int64)]
+            ),
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
@@ -174,6 +190,7 @@ class EdgeStatistics:
         self._rows = {key: row for row, key in enumerate(self._keys)}
         sources, targets, at = state["failures"].T
         self._failed_keys, self._failed_at = _column(pair_key(sources, targets)), _column(at)
+        self._walked = Counter({pair_key(source, target): count for source, target, count in state["walks"].tolist()})
 
     @property
     def _columns(self) -> tuple[array[int], ...]:
@@ -279,10 +296,12 @@ def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) ->
     keys, random, traverse, steps = columns
     # Steps are summed over both phases; their mean is taken over both, whatever the threshold counts.
     totals = random + traverse
-    failed = statistics.failure_counts(keys)
+    failed, walked = statistics.failure_counts(keys), statistics.walk_counts(keys)
     if not config.directed:
-        failed = failed + failed[np.searchsorted(keys, _reverse(keys))]
-    means = (steps + failed * (config.failure_steps or steps / totals)) / totals
+        back = np.searchsorted(keys, _reverse(keys))
+        failed, walked = failed + failed[back], walked + walked[back]
+    means = steps / totals
+    means += config.failure_steps * failed / (walked + 1) if config.failure_steps else means * failed / totals
     counts = totals if config.count_traverse else random
     return Edges(size, *split_key(keys), counts, np.ones(len(counts))), means, failed
 

@@ -30,7 +30,7 @@ from sfl.core.errors import CheckpointError, SflError
 from sfl.data.types import AgentState, Array, EnvSpec
 from sfl.run.version import sfl_version
 
-FORMAT = 2
+FORMAT = 3
 TENSOR_FILES = ("networks", "optimisers", "replay")
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import resource
+import sys
+from pathlib import Path
+from typing import Literal
 
 from sfl.core.config import require
-from sfl.core.machine import resident_megabytes
 
 
 def prepare(device: str, threads: int) -> str:
@@ -44,3 +47,13 @@ def memory_in_use() -> dict[str, float]:
     if torch.cuda.is_initialized():
         memory["memory/gpu"] = torch.cuda.max_memory_reserved() / 1e6
     return memory
+
+
+def resident_megabytes(which: Literal["VmRSS", "VmHWM"]) -> float:
+    """Memory of this process, now (VmRSS) or at its highest (VmHWM); without /proc, at its highest."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith(which))
+        return int(line.split()[1]) * 1024 / 1e6
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest * (1 if sys.platform == "darwin" else 1024) / 1e6

@@ -182,13 +182,16 @@ class SFLAgent:
         if self._passed(before, edges.form_every):
             self._form_edges()
         for navigator in self._walker.navigators():
-            if not navigator.failures and not navigator.finished:
+            if not (navigator.failures or navigator.walks or navigator.finished):
                 continue
+            for source, target in navigator.walks:
+                self.statistics.record_walk(source, target)
             for source, target in navigator.failures:
                 self.statistics.record_failure(source, target, self.env_steps)
             self._tally["trips"] += len(navigator.finished)
             self._tally["reached"] += sum(navigator.finished)
             navigator.failures.clear()
+            navigator.walks.clear()
             navigator.finished.clear()
 
     def _admit_candidates(self, refreshed: bool) -> None:

@@ -13,7 +13,7 @@ from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
 from sfl.core.config import require
-from sfl.core.machine import core_count, resident_megabytes
+from sfl.core.machine import core_count
 from sfl.core.seeding import draw_seed, spawn
 from sfl.envs import DoomConfig
 from sfl.envs.mazes.maze import Maze
@@ -24,7 +24,7 @@ from sfl.run.bench.rows import Row, row
 from sfl.run.bench.timing import Stopwatch, waited_for
 from sfl.run.bench.usable import usable_encoder
 from sfl.run.config import Experiment
-from sfl.run.device import resolve
+from sfl.run.device import resident_megabytes, resolve
 from sfl.run.folder import config_spec
 from sfl.run.metrics import MetricWindow
 from sfl.run.pool_session import PoolSession

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfl.core.machine import resident_megabytes
 from sfl.core.seeding import draw_seed, spawn
 from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges
 from sfl.graph.landmarks import LandmarkSet
@@ -19,6 +18,7 @@ from sfl.learners.localizer import Localizer
 from sfl.run.bench.memory import in_fresh_process
 from sfl.run.bench.rows import Row, Sizes, row
 from sfl.run.bench.timing import Action, median_ratio, repeats_for, take_turns
+from sfl.run.device import resident_megabytes
 from sfl.run.progress import note
 
 ENVIRONMENTS = 8

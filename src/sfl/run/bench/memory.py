@@ -9,9 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from sfl.core.machine import resident_megabytes
 from sfl.run.bench.rows import Row, Sizes, row
 from sfl.run.config import Experiment
+from sfl.run.device import resident_megabytes
 from sfl.run.train import train
 
 
