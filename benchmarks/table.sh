@@ -4,7 +4,8 @@
 #   benchmarks/table.sh LIST [-j JOBS] [-c CORES] [-r RUNS_DIR] [-o CSV] [-i CSV] [-e EXPERIMENTS] [-s SEEDS]
 #                       [-- OPTIONS OF sfl train]
 #
-#   LIST  a file with a line "experiment seeds" for each experiment: benchmarks/NAME.txt
+#   LIST  a file with a line "experiment seeds [options]" for each experiment: benchmarks/NAME.txt; options are those of
+#         sfl train, --name among them where one experiment is there with several settings
 #   -j  processes at once (1); each computes with one thread
 #   -c  cores for each of them alone (all for all): games then do not compete; Linux only
 #   -r  where the runs go (runs/NAME)
@@ -57,7 +58,7 @@ fi
 export PYTHON RUNS="$runs" CORES="$cores" LENT="" OMP_NUM_THREADS=1
 
 planned="$(sed -e 's/#.*//' -e 's/ *$//' -e '/^$/d' "$list")"
-if wrong="$(grep -vE '^[^ ]+ +[0-9]+$' <<<"$planned")"; then
+if wrong="$(grep -vE '^[^ ]+ +[0-9]+( +--.*)?$' <<<"$planned")"; then
     fail "$list: not an experiment and its number of seeds: $wrong"
 fi
 chosen="$(grep -E -- "$only" <<<"$planned")" || fail "No experiment matches '$only'."
@@ -79,10 +80,14 @@ own_cores() {
     echo "${lent[*]:SLOT*CORES:CORES}"
 }
 
+# run_one EXPERIMENT SEED [OPTIONS]
 run_one() {
-    local experiment="$1" seed="$2" name path
+    local experiment="$1" seed="$2" called="$1" name path place
     shift 2
-    name="$(printf '%s/seed-%04d' "$experiment" "$seed")"
+    for ((place = 1; place < $#; place++)); do
+        [ "${!place}" != --name ] || called="${@:place+1:1}"
+    done
+    name="$(printf '%s/seed-%04d' "$called" "$seed")"
     path="$RUNS/$name"
     local log="$RUNS/logs/${name/\//-}.log"
     if [ -d "$path" ]; then
@@ -102,10 +107,14 @@ run_one() {
 export -f own_cores run_one
 
 mkdir -p "$runs/logs"
-awk -v most="$most" '{ for (seed = 0; seed < $2 && seed < most; seed++) print $1, seed }' <<<"$chosen" |
+awk -v most="$most" '{
+    experiment = $1; seeds = $2; options = $0
+    sub(/^[^ ]+ +[0-9]+/, "", options)
+    for (seed = 0; seed < seeds && seed < most; seed++) print experiment " " seed options
+}' <<<"$chosen" |
     sort -s -n -k 2,2 | # every experiment once before any of them twice: what is there when time runs out is a table
     xargs -P "$jobs" ${cores:+--process-slot-var=SLOT} -L 1 \
-        bash -c 'run_one "${@: -2:1}" "${@: -1:1}" "${@:1:$#-2}"' run_one "$@"
+        bash -c 'all=("${@:2:$1}"); shift "$(($1 + 1))"; run_one "$@" "${all[@]}"' run_one "$#" "$@"
 
 "$PYTHON" "$here/collect.py" "$runs" --out "$out" --indicators "$indicators"
 "$PYTHON" -m sfl report "$out"

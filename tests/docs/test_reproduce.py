@@ -95,6 +95,30 @@ esac
     assert f"-j 2 -c {len(lent)} needs {2 * len(lent)} cores; there are {len(lent)}." in done.stderr
 
 
+def test_a_line_of_a_list_has_options_and_a_name_of_its_own(tmp_path: Path) -> None:
+    """A stand-in for Python writes down how it was called."""
+    python, planned, runs = tmp_path / "python", tmp_path / "list.txt", tmp_path / "runs"
+    python.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\n')
+    python.chmod(0o755)
+    planned.write_text(
+        "sfl-fourroom 2\nsfl-fourroom 1 --name wider --agent.landmarks.add-threshold 0.6 # an ablation\n"
+    )
+    (runs / "wider" / "seed-0000").mkdir(parents=True)
+    done = script(str(planned), "-r", str(runs), "--", "--threads", "1", name="table.sh", python=str(python))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"done   {run}" for run in ("sfl-fourroom/seed-0000", "wider/seed-0000", "sfl-fourroom/seed-0001")
+    ]
+    first, broken_off, second, *_ = (tmp_path / "calls").read_text().splitlines()
+    assert first == f"-m sfl train sfl-fourroom --seed 0 --runs-dir {runs} --threads 1"
+    assert broken_off == f"-m sfl resume {runs}/wider/seed-0000"
+    assert second == first.replace("--seed 0", "--seed 1")
+    shutil.rmtree(runs / "wider")
+    script(str(planned), "-r", str(runs), "-e", "wider", name="table.sh", python=str(python))
+    called = f"-m sfl train sfl-fourroom --seed 0 --runs-dir {runs} --name wider --agent.landmarks.add-threshold 0.6"
+    assert called in (tmp_path / "calls").read_text().splitlines()
+
+
 @pytest.mark.slow
 def test_runs_are_made_once_and_gathered_at_their_end(tmp_path: Path) -> None:
     runs, out, indicators = tmp_path / "runs", tmp_path / "results" / "episodes.csv", tmp_path / "indicators.csv"

@@ -63,7 +63,7 @@ def test_a_cleared_landmark_leaves_nothing_in_either_direction() -> None:
     assert statistics.random == statistics.traverse == {(0, 2): 1, (2, 0): 1}
     assert statistics.steps == {(0, 2): 5, (2, 0): 5}
     assert set(statistics.failures) == {(0, 2), (2, 0)}
-    assert statistics.state()["walks"].tolist() == [[0, 2, 1], [2, 0, 1]]
+    assert statistics.state()["pairs"].tolist() == [[0, 2, 1, 1, 5, 1], [2, 0, 1, 1, 5, 1]]
     assert pairs(form_edges(statistics, EdgeConfig(threshold=0), 3)) == {(0, 2), (2, 0)}
 
 

@@ -60,7 +60,8 @@ def train(args: Sequence[str]) -> int:
         experiment = experiments.tiny(experiment)
     experiment = experiments.scaled(experiment, sizes.scale)
     options: Any = parse(_with_settings(experiment), args[1:], f"sfl train {args[0]}")
-    experiment = dataclasses.replace(experiment, **{part: getattr(options, part) for part in PARTS})
+    settings = {part: getattr(options, part) for part in PARTS}
+    experiment = dataclasses.replace(experiment, name=options.name or experiment.name, **settings)
     folder = run_training(experiment, options.seed, options.runs_dir, options.device, options.threads, options.wandb)
     _print_report(folder.path)
     return 0

@@ -40,6 +40,8 @@ class SizeOptions(MachineOptions):
     """Multiply the number of training steps."""
     seed: int = 0
     """Seed of all chance in the run."""
+    name: str | None = None
+    """What the run is called instead of EXPERIMENT, in its folder and in its rows: a name for settings of yours."""
     runs_dir: Path = Path("runs")
     """The run folder is made in here, as EXPERIMENT/seed-0000."""
     wandb: bool = False

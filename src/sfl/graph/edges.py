@@ -78,27 +78,22 @@ class EdgeStatistics:
     """
 
     def __init__(self) -> None:
-        self._keys, self._random, self._traverse, self._steps = (array("q") for _ in range(4))  # [P], in any order
+        # [P], in any order
+        self._keys, self._random, self._traverse, self._steps, self._walked = (array("q") for _ in range(5))
         self._rows: dict[int, int] = {}  # pair -> its place in these columns
         self._failed_keys, self._failed_at = array("q"), array("q")  # [F], in the order of failing
-        self._walked: Counter[int] = Counter()
 
     def record(self, source: int, target: int, steps: int, random: bool) -> None:
         """The agent was localized to `source` and, `steps` decisions later, to `target`."""
         if source == target:
             raise ValueError(f"a transition joins two landmarks, got {source} twice")
-        key = pair_key(source, target)
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = len(self._rows)
-            for column, number in zip(self._columns, (key, 0, 0, 0), strict=True):
-                column.append(number)
+        row = self._row(pair_key(source, target))
         (self._random if random else self._traverse)[row] += 1
         self._steps[row] += steps
 
     def record_walk(self, source: int, target: int) -> None:
         """The agent set out from `source` and arrived at `target`."""
-        self._walked[pair_key(source, target)] += 1
+        self._walked[self._row(pair_key(source, target))] += 1
 
     def record_failure(self, source: int, target: int, step: int) -> None:
         """The agent set out from `source` and did not arrive at `target`."""
@@ -115,31 +110,23 @@ class EdgeStatistics:
         for row in reversed(rows):  # the last row of all is then never one that is still to go
             self._remove(row)
         self._keep_failures(~_touches(np.array(self._failed_keys), index))
-        for key in [key for key in self._walked if index in split_key(key)]:
-            del self._walked[key]
 
-    def transitions(self) -> list[Array]:
-        """Keys of pairs, random transitions, traverse transitions, steps: [P] each, sorted by pair."""
-        return _sorted_by_key([np.array(column) for column in self._columns])
+    def table(self, directed: bool) -> list[Array]:
+        """Keys of pairs, random and traverse transitions, their steps, walks, failures: [P] each, sorted by pair.
 
-    def transitions_both_ways(self) -> list[Array]:
-        """As `transitions`, each direction with the numbers of both together."""
-        keys, *numbers = (np.array(column) for column in self._columns)
-        keys, *numbers = _sorted_by_key([np.minimum(keys, _reverse(keys)), *numbers])
+        Not directed, each direction has the numbers of both together.
+        """
+        columns, failed = [np.array(column) for column in self._columns], np.array(self._failed_keys)
+        if directed:
+            keys, *numbers = _sorted_by_key(columns)
+            return [keys, *numbers, _occurrences(failed, keys)]
+        failed, columns[0] = (np.minimum(keys, _reverse(keys)) for keys in (failed, columns[0]))
+        keys, *numbers = _sorted_by_key(columns)
         firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-        keys, sums = keys[firsts], [np.add.reduceat(column, firsts) for column in numbers]
-        there_and_back = [(keys, _reverse(keys)), *zip(sums, sums, strict=True)]
+        keys, numbers = keys[firsts], [np.add.reduceat(column, firsts) for column in numbers]
+        numbers.append(_occurrences(failed, keys))
+        there_and_back = [(keys, _reverse(keys)), *((column, column) for column in numbers)]
         return _sorted_by_key([np.concatenate(columns) for columns in there_and_back])
-
-    def failure_counts(self, keys: Array) -> Array:
-        """How often each of these pairs [E] failed; they are different, and sorted."""
-        failed = np.sort(np.array(self._failed_keys))
-        first, last = (np.searchsorted(keys, failed, side=side) for side in ("left", "right"))
-        return np.bincount(first[first < last], minlength=len(keys))
-
-    def walk_counts(self, keys: Array) -> Array:
-        """How often each of these pairs [E] was walked as planned; they are different, and sorted."""
-        return np.array([self._walked[key] for key in keys.tolist()], np.int64)
 
     def counts(self, with_traverse: bool) -> Counter[Pair]:
         """Transition counts N by pair."""
@@ -170,31 +157,35 @@ class EdgeStatistics:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays: one row per pair, one row per failure."""
-        keys, *numbers = self.transitions()
+        keys, *numbers = _sorted_by_key([np.array(column) for column in self._columns])
         failed, at = np.array(self._failed_keys), np.array(self._failed_at)
         order = np.argsort(failed, kind="stable")  # the failures of one pair stay in the order of failing
-        walked = np.array(sorted(self._walked), np.int64)
         return {
-            "transitions": np.stack([*split_key(keys), *numbers], axis=1),
+            "pairs": np.stack([*split_key(keys), *numbers], axis=1),
             "failures": np.stack([*split_key(failed), at], axis=1)[order],
-            "walks": np.column_stack(
-                [*split_key(walked), np.array([self._walked[key] for key in walked.tolist()], np.int64)]
-            ),
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
-        sources, targets, *numbers = state["transitions"].T
+        sources, targets, *numbers = state["pairs"].T
         self._keys = _column(pair_key(sources, targets))
-        self._random, self._traverse, self._steps = map(_column, numbers)
+        self._random, self._traverse, self._steps, self._walked = map(_column, numbers)
         self._rows = {key: row for row, key in enumerate(self._keys)}
         sources, targets, at = state["failures"].T
         self._failed_keys, self._failed_at = _column(pair_key(sources, targets)), _column(at)
-        self._walked = Counter({pair_key(source, target): count for source, target, count in state["walks"].tolist()})
 
     @property
     def _columns(self) -> tuple[array[int], ...]:
-        return self._keys, self._random, self._traverse, self._steps
+        return self._keys, self._random, self._traverse, self._steps, self._walked
+
+    def _row(self, key: int) -> int:
+        """The place of a pair in the columns, a new one if need be."""
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self._rows)
+            for column, number in zip(self._columns, (key, 0, 0, 0, 0), strict=True):
+                column.append(number)
+        return row
 
     def _by_pair(self, column: array[int]) -> Counter[Pair]:
         return Counter({split_key(key): column[row] for key, row in self._rows.items() if column[row]})
@@ -236,6 +227,13 @@ def _touches(keys: Array, index: int) -> Array:
     """Which pairs have the landmark at either end."""
     sources, targets = split_key(keys)
     return np.asarray((sources == index) | (targets == index))
+
+
+def _occurrences(of: Array, among: Array) -> Array:
+    """How often each of the different numbers [E] of a sorted array is found in another."""
+    of = np.sort(of)
+    first, last = (np.searchsorted(among, of, side=side) for side in ("left", "right"))
+    return np.bincount(first[first < last], minlength=len(among))
 
 
 def _sorted_by_key(columns: list[Array]) -> list[Array]:
@@ -290,16 +288,11 @@ def form_edges(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> Edg
 
 def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) -> tuple[Edges, Array, Array]:
     """All pairs that were counted, with their costs in steps [E] and how often they failed [E]."""
-    columns = statistics.transitions() if config.directed else statistics.transitions_both_ways()
-    if not config.count_traverse:
-        columns = [column[columns[1] > 0] for column in columns]
-    keys, random, traverse, steps = columns
+    columns = statistics.table(config.directed)
+    counted = columns[1] + columns[2] if config.count_traverse else columns[1]
+    keys, random, traverse, steps, walked, failed = (column[counted > 0] for column in columns)
     # Steps are summed over both phases; their mean is taken over both, whatever the threshold counts.
     totals = random + traverse
-    failed, walked = statistics.failure_counts(keys), statistics.walk_counts(keys)
-    if not config.directed:
-        back = np.searchsorted(keys, _reverse(keys))
-        failed, walked = failed + failed[back], walked + walked[back]
     means = steps / totals
     means += config.failure_steps * failed / (walked + 1) if config.failure_steps else means * failed / totals
     counts = totals if config.count_traverse else random

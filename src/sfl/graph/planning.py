@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from sfl.core.errors import NoRouteError
@@ -18,11 +20,13 @@ Route = tuple[int, ...]
 class Planner:
     """Routes over one set of edges; each source is solved once and kept until the edges change."""
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: Edges, like: csr_matrix | None = None) -> None:
+        """`like`: a matrix of the same edges with other weights, which saves making one from nothing."""
         self.edges = edges
-        self._matrix = edges.matrix()
+        self._matrix = edges.matrix() if like is None else _weighted(like, edges.weights)
         self._solved: dict[int, tuple[Array, Array]] = {}
         self._component: Array | None = None
+        self._keys: Array | None = None
 
     def distances(self, start: int) -> Array:
         """Cost of the shortest route from `start` to every landmark, infinite where there is none."""
@@ -39,16 +43,22 @@ class Planner:
         return tuple(reversed(route))
 
     def without(self, pairs: Collection[tuple[int, int]]) -> Planner:
-        """The same graph less some edges."""
-        if not pairs:
+        """The same graph less some edges: they stay in their columns, at an infinite cost."""
+        if not pairs or not len(self.edges.sources):
             return self
+        if self._keys is None:  # many episodes leave edges out, each its own
+            self._keys = pair_key(self.edges.sources, self.edges.targets)
         removed = pair_key(*np.array(list(pairs), dtype=np.int64).T)
-        return Planner(self.edges.keep(~np.isin(pair_key(self.edges.sources, self.edges.targets), removed)))
+        places = np.searchsorted(self._keys, removed).clip(max=len(self._keys) - 1)
+        weights = self.edges.weights.copy()
+        weights[places[self._keys[places] == removed]] = np.inf
+        return Planner(replace(self.edges, weights=weights), self._matrix)
 
     def companions(self, start: int) -> Array:
         """Landmarks that can be reached from `start` and from which `start` can be reached, itself included."""
         if self._component is None:
-            self._component = connected_components(self._matrix, directed=True, connection="strong")[1]
+            open_edges = self.edges.keep(np.isfinite(self.edges.weights)).matrix()
+            self._component = connected_components(open_edges, directed=True, connection="strong")[1]
         return np.flatnonzero(self._component == self._component[start])
 
     def reachable(self, start: int) -> Array:
@@ -59,6 +69,11 @@ class Planner:
         if start not in self._solved:
             self._solved[start] = dijkstra(self._matrix, indices=start, return_predecessors=True)
         return self._solved[start]
+
+
+def _weighted(matrix: csr_matrix, weights: Array) -> csr_matrix:
+    """The same entries with other values."""
+    return csr_matrix((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def shortest_routes(edges: Edges, start: int, goal: int, count: int) -> list[Route]:

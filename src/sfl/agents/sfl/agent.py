@@ -177,9 +177,8 @@ class SFLAgent:
             self.representation.catch_up()
             self.memory.refresh(self.representation)
             self.memory.examine(self.representation)
-        if self._passed(before, landmarks.add_every):
-            self._admit_candidates(refreshed)
-        if self._passed(before, edges.form_every):
+        admitted = self._passed(before, landmarks.add_every) and self._admit_candidates(refreshed)
+        if admitted or self._passed(before, edges.form_every):
             self._form_edges()
         for navigator in self._walker.navigators():
             if not (navigator.failures or navigator.walks or navigator.finished):
@@ -194,7 +193,8 @@ class SFLAgent:
             navigator.walks.clear()
             navigator.finished.clear()
 
-    def _admit_candidates(self, refreshed: bool) -> None:
+    def _admit_candidates(self, refreshed: bool) -> bool:
+        """Whether any became a landmark: the graph is then another one."""
         known = self.memory.set.count
         admitted = self.memory.admit(self.representation, self.env_steps, refreshed)
         for index, candidate in admitted:
@@ -204,8 +204,7 @@ class SFLAgent:
             previous = candidate.previous
             if self.config.edges.inherit_transition and previous is not None and previous != index:
                 self.statistics.record(previous, index, candidate.steps, candidate.random)
-        if admitted:
-            self._form_edges()
+        return bool(admitted)
 
     def _form_edges(self) -> None:
         config = self.config.edges
