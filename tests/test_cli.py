@@ -225,7 +225,7 @@ def change_environment(folder: Path) -> None:
     ("harm", "line"),
     [
         (damage, "is damaged: networks.safetensors has 100 bytes instead of"),
-        (change_format, "has format 7, this version of sfl reads format 2. The last good checkpoint is"),
+        (change_format, "has format 7, this version of sfl reads format 3. The last good checkpoint is"),
         (change_environment, "was made in another environment: environment sfl/FourRoom-v0"),
     ],
 )

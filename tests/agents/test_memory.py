@@ -124,10 +124,18 @@ def test_replacement_of_the_closest_pair() -> None:
 def test_a_landmark_is_not_replaced_at_the_step_at_which_it_came() -> None:
     memory = make_memory(limit=2, replace="least-visited")
     assert admit(memory, 0, 90, 180, step=5) == [(0, 0), (1, 90)]  # nothing has had time to be visited
-    memory.set.visit(0)
-    assert admit(memory, 180, 270, step=6) == [(1, 180)]
-    assert admit(memory, 270, step=7) == [(1, 270)]
-    assert memory.set.added_at.tolist() == [5, 7]
+    assert memory.set.added_at.tolist() == [5, 5]
+    assert len(admit(memory, 180, 270, 225, step=6)) == 2  # both, and the third finds nobody old enough
+    assert memory.set.added_at.tolist() == [6, 6]
+
+
+def test_one_addition_replaces_several_landmarks_the_least_visited_first() -> None:
+    memory = make_memory(limit=3, replace="least-visited")
+    admit(memory, 0, 90, 180)
+    for landmark, visits in enumerate((2, 0, 1)):
+        for _ in range(visits):
+            memory.set.visit(landmark)
+    assert [index for index, _ in admit(memory, 45, 135, 225, 315, step=1)] == [1, 2, 0]
 
 
 def test_the_same_observation_is_never_two_landmarks() -> None:

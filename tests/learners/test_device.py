@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.learners.device import Replayed, _Recording
+from sfl.learners.device import Fetched, Replayed, _Recording
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -46,3 +46,18 @@ def test_on_a_gpu_every_call_does_the_work_once_whatever_the_shape(monkeypatch: 
     assert len(work._recordings) == 1
     work.forget()
     assert work(torch.ones(3, device=device))[0].tolist() == [2.0] * 3
+
+
+def test_on_the_cpu_nothing_is_fetched() -> None:
+    numbers = torch.arange(3.0)
+    assert Fetched(numbers).wait() is numbers
+
+
+@needs_gpu
+def test_numbers_are_fetched_as_they_were_when_asked_for() -> None:
+    numbers = torch.arange(1_000, device="cuda", dtype=torch.float32)
+    fetched = Fetched(numbers)
+    for _ in range(50):  # later work neither changes nor delays them
+        numbers.add_(1)
+    arrived = fetched.wait()
+    assert (arrived.device.type, arrived.tolist()) == ("cpu", list(range(1_000)))

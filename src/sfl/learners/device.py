@@ -26,6 +26,25 @@ def to_device(array: Array, device: torch.device) -> Tensor:
     return plain.pin_memory().to(device, non_blocking=True)  # torch keeps the page-locked copy until it is done with
 
 
+class Fetched:
+    """Numbers on their way to the host; who waits for them sleeps, as games want the core that spinning would take."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Ask for the numbers; work that is asked of the device later does not hold them up."""
+        self._numbers, self._arrived = tensor, None
+        if tensor.is_cuda:
+            self._numbers = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._numbers.copy_(tensor, non_blocking=True)
+            self._arrived = torch.cuda.Event(blocking=True)
+            self._arrived.record()
+
+    def wait(self) -> Tensor:
+        """They are here."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._numbers
+
+
 class IndexCache:
     """Lists of numbers on the device; environments come in the same few groups again and again."""
 

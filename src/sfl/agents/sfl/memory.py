@@ -21,7 +21,7 @@ from sfl.graph.landmarks import (
     landmark_to_replace,
     localize,
 )
-from sfl.learners.device import to_device
+from sfl.learners.device import Fetched, to_device
 from sfl.learners.localizer import Localizer
 from sfl.learners.trust import Trust
 
@@ -124,12 +124,12 @@ class LandmarkMemory:
         if routes is not None and self.observations:
             parts.append(routes.similarity(smoothed, mean).flatten())
         # One copy from the device instead of several.
-        answer = torch.cat([part.to(mean.dtype) for part in parts]) if parts else mean[:0, 0]
+        answer = Fetched(torch.cat([part.to(mean.dtype) for part in parts]) if parts else mean[:0, 0])
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
             return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count)
-        numbers = answer.tolist()
+        numbers = answer.wait().tolist()
         trusted, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
         similarity = numbers[2 * count : 3 * count]
         ahead = [()] * count if routes is None else routes.cut(numbers[3 * count :])
@@ -262,9 +262,11 @@ class LandmarkMemory:
             index = self.set.add(candidate.origin, step)
             self.observations.append(candidate.observation)
         else:
+            new = self.set.added_at == step  # these have had no time to be visited
+            visits = np.where(new, np.iinfo(np.int64).max, self.set.visits)
             among = admission.among(self.set.count) if self.config.replace == "closest" else similarity
-            index = landmark_to_replace(self.config.replace, self.set.visits, among, similarity)
-            if self.set.added_at[index] == step:  # it has had no time to be visited
+            index = landmark_to_replace(self.config.replace, visits, among, similarity)
+            if new[index]:
                 return None
             del self._index[self.observations[index].tobytes()]
             if self.config.trust:

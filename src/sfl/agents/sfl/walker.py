@@ -14,7 +14,7 @@ from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.graph.navigator import Navigator, Sighting
 from sfl.graph.planning import Planner
-from sfl.learners.device import Replayed, to_device
+from sfl.learners.device import Fetched, Replayed, to_device
 
 
 class Walker:
@@ -105,7 +105,7 @@ class Walker:
         else:
             wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
             wanted = wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
-        return np.asarray(self._draw(psi, wanted, numbers[:, 1:])[0].cpu().numpy())
+        return np.asarray(Fetched(self._draw(psi, wanted, numbers[:, 1:])[0]).wait().numpy())
 
     def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:
         """Actions [B] for psi [B, A, F] and targets [B, F]; the noise [B, A] is drawn where all chance is."""
