@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from sfl.cli import main
+from sfl.run.checkpoint import FORMAT
 from sfl.run.evaluate import EPISODE_COLUMNS
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +64,16 @@ def test_same_seed_same_episodes(run: Path, tmp_path: Path) -> None:
     assert main([*TINY, "--seed", "3", "--runs-dir", str(tmp_path)]) == 0
     again = tmp_path / "sfl-fourroom" / "seed-0003" / "episodes.csv"
     assert again.read_bytes() == (run / "episodes.csv").read_bytes()
+
+
+def test_a_run_goes_by_the_name_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "random-fourroom", "--tiny", "--runs-dir", str(tmp_path)]
+    assert main([*words, "--name", "mine"]) == 0
+    assert main(["report", str(tmp_path / "mine" / "seed-0000"), "--json"]) == 0
+    assert {row["experiment"] for row in json.loads(capsys.readouterr().out.partition("seed-0000\n")[2])} == {"mine"}
+    assert main([*words, "--name", "a/b"]) == 2
+    assert "'a/b'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_eval_and_report_print_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +224,7 @@ def damage(folder: Path) -> None:
 
 def change_format(folder: Path) -> None:
     header = folder / "checkpoints" / "last" / "format.json"
-    header.write_text(header.read_text().replace('"format": 2', '"format": 7'))
+    header.write_text(header.read_text().replace(f'"format": {FORMAT}', '"format": 7'))
 
 
 def change_environment(folder: Path) -> None:
@@ -225,7 +236,7 @@ def change_environment(folder: Path) -> None:
     ("harm", "line"),
     [
         (damage, "is damaged: networks.safetensors has 100 bytes instead of"),
-        (change_format, "has format 7, this version of sfl reads format 3. The last good checkpoint is"),
+        (change_format, f"has format 7, this version of sfl reads format {FORMAT}. The last good checkpoint is"),
         (change_environment, "was made in another environment: environment sfl/FourRoom-v0"),
     ],
 )
