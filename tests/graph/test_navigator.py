@@ -25,6 +25,25 @@ def test_a_route_begins_at_its_first_landmark_unless_the_agent_is_there(
     assert first_waypoint(route, here) == place
 
 
+def test_legs_are_walked_when_their_end_is_reached_those_that_were_skipped_too() -> None:
+    script = Script(frontier=3).begin()
+    script.see(0)
+    script.see(1)
+    assert script.navigator.walks == [(0, 1)]
+    assert script.see(3) is None  # past 2, the end of the trip
+    assert (script.navigator.walks, script.navigator.failures) == ([(0, 1), (1, 2), (2, 3)], [])
+
+
+def test_a_leg_that_failed_was_not_walked_nor_was_the_way_to_the_first_landmark() -> None:
+    script = Script(frontier=3, replan_after=2).begin()
+    script.see(None, nearest=0)  # first to 0, by no edge
+    script.see(0)
+    assert script.navigator.walks == []
+    for _ in range(2):
+        script.see(None, nearest=0)
+    assert (script.navigator.walks, script.navigator.failures) == ([], [(0, 1)])
+
+
 @pytest.mark.parametrize(("goal_links", "route"), [(None, (1, 2, 3)), ([3], (1, 2, 3, GOAL))])
 def test_not_localized_it_first_finds_the_most_similar_landmark(
     goal_links: list[int] | None, route: tuple[int, ...]

@@ -50,9 +50,6 @@ class NavigatorConfig:
     """So many times in a row, before that is believed (replan_off_route)."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
-    blame_legs: int = 1
-    """A failure is booked on so many legs, the one that failed and those before it: where places look alike, the agent
-    was not where it believed to have arrived, and the next leg fails."""
     avoid_failed: bool = False
     """Plan around edges that failed in the same episode, where there is a way around."""
     shake_steps: int = 0
@@ -64,7 +61,7 @@ class NavigatorConfig:
 
     def __post_init__(self) -> None:
         counts = ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead")
-        for name in (*counts, "off_route_patience", "blame_legs"):
+        for name in (*counts, "off_route_patience"):
             value = getattr(self, name)
             require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
         for name in ("reach_threshold", "aim_threshold"):
@@ -96,8 +93,6 @@ class Trip:
     shake_left: int = 0
     off_route: int = 0
     """Times in a row that the agent was localized to a landmark that is not on the route."""
-    settled: int = 0
-    """Legs of the route, from its start, of which it is known whether they were walked; leg i ends at `route[i]`."""
 
 
 class Navigator:
@@ -168,7 +163,7 @@ class Navigator:
         if self.trip is not None:
             trip = self.trip
             numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, trip.off_route]
-            numbers += [trip.settled, *trip.route]
+            numbers += trip.route
         return numbers
 
     def load_state(self, numbers: list[int]) -> None:
@@ -177,8 +172,8 @@ class Navigator:
         self.route_found = bool(found)
         self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
         if len(rest) > length:
-            position, limit, steps, steps_on_leg, shake_left, off_route, settled, *route = rest[length:]
-            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route, settled)
+            position, limit, steps, steps_on_leg, shake_left, off_route, *route = rest[length:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route)
 
     def _follow(self, seen: Sighting, planner: Planner) -> None:
         """Advance along the route, plan anew, or end the trip."""
@@ -186,11 +181,11 @@ class Navigator:
         assert trip is not None
         passed = self._passed(seen, trip.route[trip.position :])
         if passed:
+            self.walks += pairwise(trip.route[max(trip.position - 1, 0) : trip.position + passed])
             trip.position += passed
             self._ahead = self._ahead[passed:]
             self.reached = trip.route[trip.position - 1]
             trip.steps_on_leg = trip.off_route = 0
-            self._settle(trip)
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
         elif self._lost(seen, trip):
@@ -223,30 +218,24 @@ class Navigator:
     def _late(self, trip: Trip) -> bool:
         return 0 < self.config.replan_after <= trip.steps_on_leg
 
-    def _settle(self, trip: Trip) -> None:
-        """Book the legs that a failure of the next one can no longer be blamed on."""
-        last = max(trip.settled, trip.position - self.config.blame_legs)
-        self.walks += pairwise(trip.route[trip.settled : last + 1])
-        trip.settled = last
-
     def _replan(self, seen: Sighting, planner: Planner) -> None:
         """The leg has failed: book it, and go on to the same destination from where the agent seems to be."""
         trip = self.trip
         assert trip is not None
+        source, target = trip.route[trip.position - 1], trip.route[trip.position]
         self._ahead = ()
-        if trip.route[trip.position] == GOAL:
-            self._tried.add(trip.route[trip.position - 1])
-        else:
-            failed = list(pairwise(trip.route[trip.settled : trip.position + 1]))
-            self.failures += failed
-            self._avoided.update(failed)
+        if target == GOAL:
+            self._tried.add(source)
+        elif trip.position > 0:
+            self.failures.append((source, target))
+            self._avoided.add((source, target))
         start = seen.localized if seen.localized is not None else seen.nearest
         trip.steps_on_leg = trip.off_route = 0
         if start is None:
             return
         try:
             trip.route = self._detour(start, trip.route[-1], planner)
-            trip.position, trip.settled = first_waypoint(trip.route, self._here(seen)), 0
+            trip.position = first_waypoint(trip.route, self._here(seen))
             self.route_found = True
         except NoRouteError:
             self._without_route()
@@ -257,7 +246,7 @@ class Navigator:
         if self.goal_links is not None:
             self.trip = Trip((GOAL,), 0, limit=_NO_LIMIT)
         elif self.trip is not None and self.config.frontier_among == "all":
-            self.trip.route, self.trip.position, self.trip.settled = self.trip.route[-1:], 0, 0
+            self.trip.route, self.trip.position = self.trip.route[-1:], 0
         else:
             self._end_trip(reached=False)
 

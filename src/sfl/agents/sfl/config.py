@@ -226,7 +226,6 @@ def _recommended_ways() -> NavigatorConfig:
         look_ahead=6,
         aim_threshold=0.5,
         off_route_patience=3,
-        blame_legs=2,
         avoid_failed=True,
         shake_steps=4,
     )
