@@ -110,7 +110,7 @@ def test_missing_files_formats_and_headers_are_errors(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     header = json.loads((folder / "format.json").read_text())
     (folder / "format.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(CheckpointError, match="has format 99, this version of sfl reads format 2"):
+    with pytest.raises(CheckpointError, match=f"has format 99, this version of sfl reads format {checkpoint.FORMAT}"):
         read(folder)
     (folder / "format.json").write_text(json.dumps({k: v for k, v in header.items() if k not in ("env", "env_steps")}))
     with pytest.raises(CheckpointError, match=r"lacks the keys \['env', 'env_steps'\]"):
