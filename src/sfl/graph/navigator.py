@@ -50,6 +50,10 @@ class NavigatorConfig:
     """So many times in a row, before that is believed (replan_off_route)."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
+    blame: Literal["leg", "both", "found"] = "leg"
+    """What a failure is booked on: the leg that failed; also the one before it, as where places look alike the agent
+    had not arrived where it believed; or one of the two, by where it finds itself: nearer to the start of the leg
+    before than to its end, it never arrived there."""
     avoid_failed: bool = False
     """Plan around edges that failed in the same episode, where there is a way around."""
     shake_steps: int = 0
@@ -93,6 +97,8 @@ class Trip:
     shake_left: int = 0
     off_route: int = 0
     """Times in a row that the agent was localized to a landmark that is not on the route."""
+    settled: int = 0
+    """Legs of the route, from its start, of which it is known whether they were walked; leg i ends at `route[i]`."""
 
 
 class Navigator:
@@ -163,7 +169,7 @@ class Navigator:
         if self.trip is not None:
             trip = self.trip
             numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, trip.off_route]
-            numbers += trip.route
+            numbers += [trip.settled, *trip.route]
         return numbers
 
     def load_state(self, numbers: list[int]) -> None:
@@ -172,8 +178,8 @@ class Navigator:
         self.route_found = bool(found)
         self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
         if len(rest) > length:
-            position, limit, steps, steps_on_leg, shake_left, off_route, *route = rest[length:]
-            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route)
+            position, limit, steps, steps_on_leg, shake_left, off_route, settled, *route = rest[length:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route, settled)
 
     def _follow(self, seen: Sighting, planner: Planner) -> None:
         """Advance along the route, plan anew, or end the trip."""
@@ -181,11 +187,11 @@ class Navigator:
         assert trip is not None
         passed = self._passed(seen, trip.route[trip.position :])
         if passed:
-            self.walks += pairwise(trip.route[max(trip.position - 1, 0) : trip.position + passed])
             trip.position += passed
             self._ahead = self._ahead[passed:]
             self.reached = trip.route[trip.position - 1]
             trip.steps_on_leg = trip.off_route = 0
+            self._settle(trip, trip.position - (1 if self.config.blame == "leg" else 2))
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
         elif self._lost(seen, trip):
@@ -218,27 +224,45 @@ class Navigator:
     def _late(self, trip: Trip) -> bool:
         return 0 < self.config.replan_after <= trip.steps_on_leg
 
+    def _settle(self, trip: Trip, upto: int) -> None:
+        """Book the legs up to this one as walked: a failure of the next one can no longer be blamed on them."""
+        last = max(trip.settled, upto)
+        self.walks += pairwise(trip.route[trip.settled : last + 1])
+        trip.settled = last
+
     def _replan(self, seen: Sighting, planner: Planner) -> None:
         """The leg has failed: book it, and go on to the same destination from where the agent seems to be."""
         trip = self.trip
         assert trip is not None
-        source, target = trip.route[trip.position - 1], trip.route[trip.position]
         self._ahead = ()
-        if target == GOAL:
-            self._tried.add(source)
-        elif trip.position > 0:
-            self.failures.append((source, target))
-            self._avoided.add((source, target))
         start = seen.localized if seen.localized is not None else seen.nearest
+        if trip.route[trip.position] == GOAL:
+            self._tried.add(trip.route[trip.position - 1])
+        else:
+            failed = self._blamed(trip, start, planner)
+            self.failures += failed
+            self._avoided.update(failed)
         trip.steps_on_leg = trip.off_route = 0
         if start is None:
             return
         try:
             trip.route = self._detour(start, trip.route[-1], planner)
-            trip.position = first_waypoint(trip.route, self._here(seen))
+            trip.position, trip.settled = first_waypoint(trip.route, self._here(seen)), 0
             self.route_found = True
         except NoRouteError:
             self._without_route()
+
+    def _blamed(self, trip: Trip, found: int | None, planner: Planner) -> list[tuple[int, int]]:
+        """The legs that failed, given the landmark where the agent finds itself."""
+        legs = list(pairwise(trip.route[trip.settled : trip.position + 1]))
+        if self.config.blame != "found" or len(legs) < 2 or found is None:
+            return legs
+        before, after = legs[-2]
+        costs = planner.without({(before, after), (after, before)}).distances(found)
+        if costs[before] < costs[after]:
+            return legs[-2:-1]
+        self._settle(trip, trip.position - 1)
+        return legs[-1:]
 
     def _without_route(self) -> None:
         """Walk to a goal, or to a frontier that was drawn from all landmarks, directly; else give the trip up."""
@@ -246,7 +270,7 @@ class Navigator:
         if self.goal_links is not None:
             self.trip = Trip((GOAL,), 0, limit=_NO_LIMIT)
         elif self.trip is not None and self.config.frontier_among == "all":
-            self.trip.route, self.trip.position = self.trip.route[-1:], 0
+            self.trip.route, self.trip.position, self.trip.settled = self.trip.route[-1:], 0, 0
         else:
             self._end_trip(reached=False)
 
