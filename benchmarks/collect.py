@@ -1,6 +1,6 @@
 """Gather the evaluation episodes of finished runs, at the last checkpoint of each, into one CSV file.
 
-python benchmarks/collect.py RUNS... [--every-evaluation] --out EPISODES.csv[.gz] [--indicators INDICATORS.csv[.gz]]
+python benchmarks/collect.py RUNS... [--every-evaluation] [--add] --out EPISODES.csv[.gz] [--indicators FILE.csv[.gz]]
 """
 
 from __future__ import annotations
@@ -86,6 +86,24 @@ def _by_step(path: Path) -> dict[int, dict[str, float]]:
     return {int(row["env_steps"]): row for row in rows}
 
 
+def add(rows: Sequence[EpisodeRow], known: Sequence[EpisodeRow]) -> list[EpisodeRow]:
+    """These rows, and of the known ones those of other runs: a table may be made on several machines, in turn."""
+    runs = {(row.experiment, row.seed) for row in rows}
+    kept = [row for row in known if (row.experiment, row.seed) not in runs]
+    return sorted([*kept, *rows], key=lambda row: (row.experiment, row.seed, row.env_steps))
+
+
+def add_indicators(rows: Sequence[tuple[Any, ...]], path: Path) -> list[tuple[Any, ...]]:
+    """The same for the rows of `INDICATOR_COLUMNS` in a file."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        columns, *known = csv.reader(file)
+    if tuple(columns) != INDICATOR_COLUMNS:
+        raise UsageError(f"{path} has other columns than the indicators of today; write them to a new file.")
+    runs = {row[:2] for row in rows}
+    numbered = ((experiment, int(seed), int(step), *cells) for experiment, seed, step, *cells in known)
+    return sorted([*(row for row in numbered if row[:2] not in runs), *rows], key=lambda row: row[:3])
+
+
 def write(columns: Sequence[str], rows: Iterable[Sequence[Any]], out: Path) -> None:
     """Write a file whole or not at all; the same rows give the same bytes, compressed (.gz) or not."""
     text = io.StringIO()
@@ -105,12 +123,17 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path, help="run folders or folders of runs")
     parser.add_argument("--out", required=True, type=Path, help="the CSV file of episodes to write, also .csv.gz")
     parser.add_argument("--every-evaluation", action="store_true", help="not only the one after the last step")
+    parser.add_argument("--add", action="store_true", help="keep the rows of other runs that the files have")
     parser.add_argument("--indicators", type=Path, help="a CSV file of the leading indicators at every evaluation")
     options = parser.parse_args()
     try:
         runs = find_runs(options.runs)
         rows = collect(runs, options.every_evaluation)
         indicators = [] if options.indicators is None else collect_indicators(runs)
+        if options.add and options.out.is_file():
+            rows = add(rows, read_episodes(options.out))
+        if options.add and indicators and options.indicators.is_file():
+            indicators = add_indicators(indicators, options.indicators)
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code

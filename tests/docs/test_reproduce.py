@@ -182,6 +182,27 @@ def test_runs_that_are_unfinished_or_twice_there_are_refused(tmp_path: Path) -> 
         module.collect([run, make_run(tmp_path / "a", 1, planned=5_000)])
 
 
+def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
+    module = collect()
+    first, second = make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 0)
+    rows = module.collect([first])
+    both = module.add(module.collect([second]), rows)
+    assert [row.seed for row in both] == [0, 0, 0, 1, 1, 1]
+    assert module.add(rows, both) == both  # a run that is there already is replaced
+
+    file = tmp_path / "indicators.csv"
+    module.write(module.INDICATOR_COLUMNS, module.collect_indicators([first]), file)
+    added = module.add_indicators(module.collect_indicators([second]), file)
+    assert [row[:3] for row in added] == [("e", 0, 100), ("e", 0, 200), ("e", 1, 100), ("e", 1, 200)]
+    module.write(module.INDICATOR_COLUMNS, added, file)
+    once = file.read_bytes()
+    module.write(module.INDICATOR_COLUMNS, module.add_indicators(module.collect_indicators([first]), file), file)
+    assert file.read_bytes() == once
+    module.write(("experiment", "seed"), [], file)
+    with pytest.raises(UsageError, match="has other columns than the indicators of today"):
+        module.add_indicators(module.collect_indicators([second]), file)
+
+
 def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:
     module = collect()
     rows = module.collect_indicators([make_run(tmp_path, 1), make_run(tmp_path, 0)])
