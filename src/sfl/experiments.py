@@ -125,7 +125,10 @@ def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     name = f"sfl-doom-{spawn}" if maze is None else f"sfl-doom-{maze}-{spawn}"
     env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
     train = TrainConfig(steps=2_000_000, env_count=128, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
-    return Experiment(name, replace(env, max_steps=500), recommended_for_frames(), train, _doom_eval(spawn))
+    agent = recommended_for_frames()
+    if spawn == "fixed":
+        agent = replace(agent, navigator=replace(agent.navigator, blame="both"))
+    return Experiment(name, replace(env, max_steps=500), agent, train, _doom_eval(spawn))
 
 
 def _small_doom() -> Experiment:

@@ -50,10 +50,9 @@ class NavigatorConfig:
     """So many times in a row, before that is believed (replan_off_route)."""
     replan_after: int = 8
     """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
-    blame: Literal["leg", "both", "found"] = "leg"
-    """What a failure is booked on: the leg that failed; also the one before it, as where places look alike the agent
-    had not arrived where it believed; or one of the two, by where it finds itself: nearer to the start of the leg
-    before than to its end, it never arrived there."""
+    blame: Literal["leg", "both"] = "leg"
+    """What a failure is booked on: the leg that failed, or also the one before it, as where places look alike the agent
+    had not arrived where it believed."""
     avoid_failed: bool = False
     """Plan around edges that failed in the same episode, where there is a way around."""
     shake_steps: int = 0
@@ -239,7 +238,7 @@ class Navigator:
         if trip.route[trip.position] == GOAL:
             self._tried.add(trip.route[trip.position - 1])
         else:
-            failed = self._blamed(trip, start, planner)
+            failed = list(pairwise(trip.route[trip.settled : trip.position + 1]))
             self.failures += failed
             self._avoided.update(failed)
         trip.steps_on_leg = trip.off_route = 0
@@ -251,18 +250,6 @@ class Navigator:
             self.route_found = True
         except NoRouteError:
             self._without_route()
-
-    def _blamed(self, trip: Trip, found: int | None, planner: Planner) -> list[tuple[int, int]]:
-        """The legs that failed, given the landmark where the agent finds itself."""
-        legs = list(pairwise(trip.route[trip.settled : trip.position + 1]))
-        if self.config.blame != "found" or len(legs) < 2 or found is None:
-            return legs
-        before, after = legs[-2]
-        costs = planner.without({(before, after), (after, before)}).distances(found)
-        if costs[before] < costs[after]:
-            return legs[-2:-1]
-        self._settle(trip, trip.position - 1)
-        return legs[-1:]
 
     def _without_route(self) -> None:
         """Walk to a goal, or to a frontier that was drawn from all landmarks, directly; else give the trip up."""
