@@ -96,11 +96,11 @@ def add(rows: Sequence[EpisodeRow], known: Sequence[EpisodeRow]) -> list[Episode
 def add_indicators(rows: Sequence[tuple[Any, ...]], path: Path) -> list[tuple[Any, ...]]:
     """The same for the rows of `INDICATOR_COLUMNS` in a file."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        columns, *known = csv.reader(file)
-    if tuple(columns) != INDICATOR_COLUMNS:
+        known = list(csv.reader(file))
+    if tuple(known[0] if known else ()) != INDICATOR_COLUMNS:
         raise UsageError(f"{path} has other columns than the indicators of today; write them to a new file.")
     runs = {row[:2] for row in rows}
-    numbered = ((experiment, int(seed), int(step), *cells) for experiment, seed, step, *cells in known)
+    numbered = ((experiment, int(seed), int(step), *cells) for experiment, seed, step, *cells in known[1:])
     return sorted([*(row for row in numbered if row[:2] not in runs), *rows], key=lambda row: row[:3])
 
 

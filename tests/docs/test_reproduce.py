@@ -198,9 +198,10 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
     once = file.read_bytes()
     module.write(module.INDICATOR_COLUMNS, module.add_indicators(module.collect_indicators([first]), file), file)
     assert file.read_bytes() == once
-    module.write(("experiment", "seed"), [], file)
-    with pytest.raises(UsageError, match="has other columns than the indicators of today"):
-        module.add_indicators(module.collect_indicators([second]), file)
+    for foreign in ("", "experiment,seed\n"):
+        file.write_text(foreign)
+        with pytest.raises(UsageError, match="has other columns than the indicators of today"):
+            module.add_indicators(module.collect_indicators([second]), file)
 
 
 def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:

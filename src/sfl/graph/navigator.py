@@ -190,7 +190,7 @@ class Navigator:
             self._ahead = self._ahead[passed:]
             self.reached = trip.route[trip.position - 1]
             trip.steps_on_leg = trip.off_route = 0
-            self._settle(trip, trip.position - (1 if self.config.blame == "leg" else 2))
+            self._settle(trip)
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
         elif self._lost(seen, trip):
@@ -223,9 +223,9 @@ class Navigator:
     def _late(self, trip: Trip) -> bool:
         return 0 < self.config.replan_after <= trip.steps_on_leg
 
-    def _settle(self, trip: Trip, upto: int) -> None:
-        """Book the legs up to this one as walked: a failure of the next one can no longer be blamed on them."""
-        last = max(trip.settled, upto)
+    def _settle(self, trip: Trip) -> None:
+        """Book the legs as walked that a failure of the next one can no longer be blamed on."""
+        last = max(trip.settled, trip.position - (1 if self.config.blame == "leg" else 2))
         self.walks += pairwise(trip.route[trip.settled : last + 1])
         trip.settled = last
 
@@ -234,13 +234,13 @@ class Navigator:
         trip = self.trip
         assert trip is not None
         self._ahead = ()
-        start = seen.localized if seen.localized is not None else seen.nearest
         if trip.route[trip.position] == GOAL:
             self._tried.add(trip.route[trip.position - 1])
         else:
             failed = list(pairwise(trip.route[trip.settled : trip.position + 1]))
             self.failures += failed
             self._avoided.update(failed)
+        start = seen.localized if seen.localized is not None else seen.nearest
         trip.steps_on_leg = trip.off_route = 0
         if start is None:
             return
