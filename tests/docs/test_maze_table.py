@@ -1,6 +1,8 @@
-"""The table of the paper's mazes in README.md says what the rows in benchmarks/results/ say."""
+"""The tables of the paper's mazes, README.md's and docs/reproduce.md's, say what the rows in benchmarks/results/ say."""
 
 from __future__ import annotations
+
+import csv
 
 import pytest
 
@@ -8,14 +10,21 @@ from sfl.run.report import summarise_runs
 
 from .pages import ROOT, read
 
-ROWS = ROOT / "benchmarks" / "results" / "doom-episodes.csv.gz"
+RESULTS = ROOT / "benchmarks" / "results"
 MAZES = ("sgm-random", "test-2-random", "test-6-random", "test-1-fixed", "test-4-fixed")
 LINES = {"random policy": "random", "**ours (`sfl-doom-*`)**": "sfl"}
+INDICATORS = {
+    "decisions at which the agent holds itself localized": ("graph/localized_in_evaluation", 100),
+    "of these, believed landmark within 100 units": ("graph/localization_within_100", 100),
+    "of all decisions": ("graph/localization_within_100_of_all", 100),
+    "waypoints truly reached, within 100 units": ("eval/waypoint_truly_reached", 100),
+    "median edge, units": ("graph/edge_length_median", 1),
+}
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_table_is_that_of_the_rows(line: str) -> None:
-    summary = summarise_runs([ROWS])
+def test_the_table_of_success_is_that_of_the_rows(line: str) -> None:
+    summary = summarise_runs([RESULTS / "doom-episodes.csv.gz"])
     success, nontrivial, seeds = [], [], []
     for maze in MAZES:
         levels = [row for row in summary if row.experiment == f"{LINES[line]}-doom-{maze}"]
@@ -26,3 +35,18 @@ def test_the_table_is_that_of_the_rows(line: str) -> None:
     for name, cells in {line: success, "of pairs that are not trivial": nontrivial, "seeds": seeds}.items():
         row = f"| {name} | {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
         assert f"{row}\n" in page, f"README.md needs: {row}"
+
+
+@pytest.mark.parametrize("line", INDICATORS)
+def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
+    with (RESULTS / "doom-indicators.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["env_steps"] == "2000000"]
+    column, scale = INDICATORS[line]
+    cells = []
+    for maze in MAZES:
+        seeds = [scale * float(row[column]) for row in rows if row["experiment"] == f"sfl-doom-{maze}"]
+        cells.append(f"{min(seeds):.0f}-{max(seeds):.0f}")
+    row = f"| {line} | {' | '.join(cells)} |"
+    assert any(found.startswith(row) for found in read("docs/reproduce.md").splitlines()), (
+        f"docs/reproduce.md needs: {row}"
+    )
