@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,7 +51,11 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
     try:
-        return _dispatch(list(sys.argv[1:] if args is None else args))
+        code = _dispatch(list(sys.argv[1:] if args is None else args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        return _leave_reader(error)
     except SflError as error:
         _complain(str(error))
         return error.exit_code
@@ -81,6 +86,17 @@ def _dispatch(args: list[str]) -> int:
         raise unknown_name("command", args[0], [*COMMANDS, "train", "maze", "encoder"], "`sfl --help` shows all.")
     words, command = COMMANDS[args[0]]
     return command(parse(words, args[1:], f"sfl {args[0]}"))
+
+
+def _leave_reader(error: BrokenPipeError) -> int:
+    """Who read our output, such as `head`, has seen enough: no error, and the code of a program ended by SIGPIPE."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 141
+    _complain(str(error))  # another pipe than that
+    return 1
 
 
 def _complain(message: str) -> None:
