@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -90,13 +91,13 @@ def _dispatch(args: list[str]) -> int:
 
 def _leave_reader(error: BrokenPipeError) -> int:
     """Who read our output, such as `head`, has seen enough: no error, and the code of a program ended by SIGPIPE."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
-        return 141
-    _complain(str(error))  # another pipe than that
-    return 1
+    output = select.poll()
+    output.register(sys.stdout.fileno(), select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in output.poll(0)):
+        _complain(str(error))  # it was another pipe
+        return 1
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+    return 141
 
 
 def _complain(message: str) -> None:
