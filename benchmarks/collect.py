@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from sfl.core.errors import SflError, UsageError
+from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
-from sfl.run.metrics import METRICS, read_columns
+from sfl.run.metrics import METRICS
 
 INDICATORS = tuple(
     metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,7 +54,12 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError as error:
-        return _leave_reader(error)
+        from sfl.run.console import reader_has_left
+
+        if reader_has_left():
+            return 141  # as the shell says of a program that SIGPIPE ended; `head` has seen enough, that is no error
+        _complain(str(error))
+        return 1
     except SflError as error:
         _complain(str(error))
         return error.exit_code
@@ -87,17 +90,6 @@ def _dispatch(args: list[str]) -> int:
         raise unknown_name("command", args[0], [*COMMANDS, "train", "maze", "encoder"], "`sfl --help` shows all.")
     words, command = COMMANDS[args[0]]
     return command(parse(words, args[1:], f"sfl {args[0]}"))
-
-
-def _leave_reader(error: BrokenPipeError) -> int:
-    """Who read our output, such as `head`, has seen enough: no error, and the code of a program ended by SIGPIPE."""
-    output = select.poll()
-    output.register(sys.stdout.fileno(), select.POLLOUT)
-    if not any(event & select.POLLERR for _, event in output.poll(0)):
-        _complain(str(error))  # it was another pipe
-        return 1
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
-    return 141
 
 
 def _complain(message: str) -> None:
