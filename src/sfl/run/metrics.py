@@ -126,6 +126,13 @@ METRICS: tuple[Metric, ...] = (
         "Near 90: views do not tell headings apart; above: opposite views look alike.",
     ),
     Metric(
+        "graph/landmark_distance",
+        "eval",
+        "cells",
+        "Mean walking distance between two landmarks, by true positions (grid worlds).",
+        "Falls while landmarks are added: they crowd together instead of spreading to the edge of what is known.",
+    ),
+    Metric(
         "graph/edge_length_median",
         "eval",
         "cells or map units",
