@@ -137,9 +137,7 @@ def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
 
 
 def test_landmarks_lie_apart_as_far_as_one_walks() -> None:
-    landmarks = np.array(
-        [[1.0, 1, 0], [3.0, 1, 90], [5.0, 1, 0], [np.nan] * 3]
-    )  # a wall, gap at (4, 3)
+    landmarks = np.array([[1.0, 1, 0], [3.0, 1, 90], [5.0, 1, 0], [np.nan] * 3])  # a wall, gap at (4, 3)
     watch = Indicators({}, landmarks, open_world(MiniGridConfig("sfl/FourRoom-v0")))
     assert watch.metrics() == {"graph/landmark_distance": (2 + 6 + 8) / 3}
     assert "graph/landmark_distance" in columns("eval")
