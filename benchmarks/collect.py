@@ -100,9 +100,7 @@ def add_indicators(rows: Sequence[tuple[Any, ...]], path: Path) -> list[tuple[An
         known = csv.DictReader(file)
         foreign = sorted(set(known.fieldnames or ()) - set(INDICATOR_COLUMNS))
         if foreign or not set(INDICATOR_COLUMNS[:3]) <= set(known.fieldnames or ()):
-            what = (
-                f"columns that are no indicators ({', '.join(foreign)})" if foreign else "no experiment, seed or steps"
-            )
+            what = f"foreign columns ({', '.join(foreign)})" if foreign else "no experiment, seed or steps"
             raise UsageError(f"{path} has {what}; write the indicators to a new file.")
         cells = [[row.get(name) or "" for name in INDICATOR_COLUMNS] for row in known]
     runs = {row[:2] for row in rows}

@@ -210,7 +210,7 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
     for text, fault in {
         "": "no experiment, seed or steps",
         "experiment,seed\n": "no experiment, seed or steps",
-        "experiment,seed,env_steps,mood\n": r"columns that are no indicators \(mood\)",
+        "experiment,seed,env_steps,mood\n": r"foreign columns \(mood\)",
     }.items():
         file.write_text(text)
         with pytest.raises(UsageError, match=f"has {fault}; write the indicators to a new file"):
