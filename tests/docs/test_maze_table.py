@@ -50,3 +50,14 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
     assert any(found.startswith(row) for found in read("docs/reproduce.md").splitlines()), (
         f"docs/reproduce.md needs: {row}"
     )
+
+
+def test_the_table_of_ablations_is_that_of_the_rows() -> None:
+    levels: dict[str, list[float]] = {}
+    for row in summarise_runs([RESULTS / "ablation-episodes.csv.gz"]):
+        levels.setdefault(row.experiment, []).append(row.success_percent)
+    page = read("docs/reproduce.md")
+    for name, cells in levels.items():
+        called = "all ideas" if name == "all" else f"`{name}`"
+        line = f"| {called} | {' / '.join(f'{cell:.0f}' for cell in cells)} |"
+        assert f"\n{line}" in page, f"docs/reproduce.md needs: {line}"
