@@ -33,7 +33,7 @@ TIED = Path(__file__).with_name("tied.py")
 LOOK_EVERY = 0.5
 """Seconds between two looks at a run or at the tasks."""
 ANSWER_WITHIN = 5.0
-HEALTHY_WITHIN = 20.0
+HEALTHY_WITHIN = 15.0
 """Seconds that a cluster has to take a connection, and to say that it is well."""
 GPU_SHARE = 0.25
 """Of a GPU: four runs in mazes keep one busy."""

@@ -57,9 +57,9 @@ def reproduce(
 
     `plan_only` says what would be made, and reports what is there.
     """
-    plan = make_plan(chosen_tables(name), known, configure, where.runs_dir, sizes, only)
+    tables, engine = chosen_tables(name), _engine(where)
+    plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
     refuse_other_settings(plan.runs)
-    engine = _engine(where)
     states = look_at(plan.runs)
     _announce(plan, states, where)
     left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
@@ -76,7 +76,7 @@ def reproduce(
 
 
 def _engine(where: Where) -> Engine:
-    """An engine that cannot work is refused before anything is planned aloud."""
+    """An engine that cannot work is refused before anything is planned."""
     if where.engine == "ray":
         return RayEngine(where.runs_dir, where.address, where.device, where.jobs)
     return LocalEngine(where.runs_dir, this_machine(), where.device, where.jobs)

@@ -139,6 +139,7 @@ class _Planner:
 
     def __init__(self, known: Collection[str], configure: Configure, runs_dir: Path, sizes: Sizes) -> None:
         self._known, self._configure, self._runs_dir, self._sizes = known, configure, runs_dir, sizes
+        self._experiments: dict[tuple[str, ...], Experiment] = {}
         self.runs: dict[Path, PlannedRun] = {}
         self.lacking: list[LackingRow] = []
 
@@ -167,10 +168,19 @@ class _Planner:
         places = {"runs": str(self._runs_dir), "seed": seed_name(seed)}
         options = tuple(option.format(**places) for option in entry.options)
         named = ("--name", entry.name) if entry.name else ()
-        words = (entry.experiment, "--seed", str(seed), *self._sizes.words(), *named, *options)
+        settings = (*self._sizes.words(), *named, *options)
+        experiment = self._configured(entry.experiment, settings)
+        words = (entry.experiment, "--seed", str(seed), *settings)
         path = run_folder(self._runs_dir, entry.run, seed)
         after = tuple(run_folder(self._runs_dir, name, seed) for name in entry.after)
-        return PlannedRun(self._configure(words), seed, words, path, after)
+        return PlannedRun(experiment, seed, words, path, after)
+
+    def _configured(self, name: str, settings: tuple[str, ...]) -> Experiment:
+        """Parsed once for all seeds that share the words."""
+        words = (name, *settings)
+        if words not in self._experiments:
+            self._experiments[words] = self._configure(words)
+        return self._experiments[words]
 
 
 class Progress(Enum):

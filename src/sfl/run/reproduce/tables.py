@@ -161,7 +161,7 @@ def _ablation_exploration() -> Table:
 
 
 def _ablation_landmarks() -> Table:
-    columns = (Column("multiroom-n3", "paper"), Column("fourroom", "landmark distance"))
+    columns: tuple[Column, ...] = (Column("multiroom-n3", "paper"), Column("fourroom", "landmark distance"))
     entries = [
         Entry(f"{row}, {whose}", column.place, f"{kind}-{column.place}", paper)
         for kind, whose, row, paper in (
@@ -171,7 +171,16 @@ def _ablation_landmarks() -> Table:
         )
         for column in columns
     ]
-    title = "Ablation: how landmarks are formed, in three rooms and FourRoom"
+    for place, experiment, preset in (
+        ("multiroom-n3", "mss-multiroom-n3", 30),
+        ("test-1", "mss-doom-test-1-fixed", 250),
+    ):
+        entries.append(Entry("MSS", place, experiment))
+        for times in (2, 4):
+            options, name = ("--agent.map.landmarks", str(times * preset)), f"{experiment}-{times * preset}-landmarks"
+            entries.append(Entry(f"MSS, {times} times as many landmarks", place, experiment, "", options, name))
+    columns += _columns(["test-1"], FIXED_LEVELS)
+    title = "Ablation: how landmarks are formed, in three rooms and FourRoom; more landmarks for MSS"
     return Table("ablation-landmarks", title, columns, tuple(entries))
 
 
@@ -231,12 +240,12 @@ def _ablation_filters() -> Table:
 def _ablation_ec() -> Table:
     """Rows are called graph / networks / method, as the paper's: who filled the graph, who walked for the networks."""
     maze, entries = "test-1", []
-    ours, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
-    entries += [
-        Entry("- / FS / controller", maze, ours, "controller-fs"),
-        Entry("- / RS / controller", maze, "controller-rs-doom-test-1-fixed", "controller-rs"),
-        Entry("- / EC / controller", maze, "ec-controller-doom-test-1-fixed", "controller-ec"),
-    ]
+    controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
+    entries.append(Entry("- / FS / controller", maze, controller, "controller-fs"))
+    for walker, source in (("RS", anywhere), ("EC", "ec-doom-test-1-fixed")):
+        options = (*_networks_of(source), "--agent.updates-per-step", "0", "--train.steps", "1000")
+        name, paper = f"{controller}-{walker.lower()}-networks", f"controller-{walker.lower()}"
+        entries.append(Entry(f"- / {walker} / controller", maze, controller, paper, options, name, (source,)))
     for method in ("sptm", "sgm"):
         shown = method.upper()
         from_anywhere = f"{method}-rs-doom-test-1-fixed"
