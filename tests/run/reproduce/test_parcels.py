@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sfl.run.folder import RunFolder
-from sfl.run.reproduce.cluster import Order, work
+from sfl.run.reproduce.cluster import TIED, Order, work
 from sfl.run.reproduce.parcels import Stamps, pack, unpack
 from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 from sfl.run.train import train
@@ -85,3 +91,27 @@ def test_a_task_sends_its_run_home(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert json.loads(config.read_text())["read"] == f"{last.home}/random-fourroom/seed-0000/config.json"
     assert not Path(last.home).exists()
     assert last.home != str(home)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_run_ends_with_the_worker_that_started_it(tmp_path: Path) -> None:
+    endless = ["train", "random-fourroom", "--train.steps", "1000000000", "--runs-dir", str(tmp_path / "runs")]
+    script = (
+        "import os, subprocess, sys; "
+        f"run = subprocess.Popen([sys.executable, {str(TIED)!r}, str(os.getpid()), *{endless!r}]); "
+        "print(run.pid, flush=True); run.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        run = Path("/proc") / worker.stdout.readline().strip()
+        end = time.monotonic() + 30
+        while b"-m\0sfl" not in (run / "cmdline").read_bytes():
+            assert time.monotonic() < end, "the run does not begin"
+        worker.kill()
+    try:
+        while run.exists() and "Z" not in (run / "stat").read_text().rpartition(")")[2].split()[0]:
+            assert time.monotonic() < end, "the run outlives its worker"
+            time.sleep(0.05)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(run.name), signal.SIGKILL)
