@@ -102,12 +102,12 @@ def test_rates_of_finished_runs_make_the_estimate(tmp_path: Path) -> None:
     assert most_at_once(runs, machine, "cpu", 3) == 3
     guess = estimate(runs, look_at(runs), 2, "cpu")
     assert (guess.missing, guess.guessed) == (3, 3)
-    assert guess.seconds == pytest.approx(3 * 1_200 / 20_000 / 2)
+    assert guess.seconds == pytest.approx(3 * (10 + 1_200 / 20_000) / 2)
     assert "3 to make" in str(guess)
     assert "the rate of 3 of them is guessed" in str(guess)
     folder = train(runs[0].experiment, 0, tmp_path, "cpu")
     (folder.path / "train.csv").write_text("env_steps,time/wall_seconds\n600,10\n1200,60\n")
     measured = estimate(runs, look_at(runs), 1, "cpu")
     assert (measured.finished, measured.missing, measured.guessed) == (1, 2, 0)
-    assert measured.seconds == pytest.approx(2 * 60)  # 1,200 steps at 20 a second, twice
+    assert measured.seconds == pytest.approx(2 * (10 + 60))  # 1,200 steps at 20 a second, twice
     assert str(estimate(runs[:1], {runs[0].path: Progress.FINISHED}, 1, "cpu")) == "1 runs: all finished."

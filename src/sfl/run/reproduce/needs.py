@@ -20,6 +20,9 @@ GUESSED_RATES = {"random": 20_000.0, "grid": 400.0, "maze": 500.0, "maze on a GP
 """Environment steps per second where no finished run says it: of the uniform random policy, of a method in a grid, in a
 maze without a GPU and with one. Measured for SFL (docs/reproduce.md), rounded down."""
 
+START_SECONDS = 10.0
+"""For every run: imports, networks, games."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -147,9 +150,8 @@ def estimate(runs: Sequence[PlannedRun], states: Mapping[Path, Progress], at_onc
     """From the rates of finished runs of the same name, else from `GUESSED_RATES`."""
     measured = _measured_rates(runs, states)
     left = [run for run in runs if states[run.path] is not Progress.FINISHED]
-    seconds = [
-        run.experiment.train.steps / measured.get(run.experiment.name, guessed_rate(run, device)) for run in left
-    ]
+    rates = [measured.get(run.experiment.name, guessed_rate(run, device)) for run in left]
+    seconds = [START_SECONDS + run.experiment.train.steps / rate for run, rate in zip(left, rates, strict=True)]
     counted = [sum(states[run.path] is state for run in runs) for state in (Progress.FINISHED, Progress.BROKEN_OFF)]
     guessed = sum(run.experiment.name not in measured for run in left)
     spent = max([sum(seconds) / max(min(at_once, len(left)), 1), *seconds], default=0.0)
