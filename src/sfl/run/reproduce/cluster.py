@@ -51,6 +51,8 @@ class Order:
     """The run folder as far as it is, to go on from; None to start."""
     needed: tuple[tuple[str, bytes], ...] = ()
     """Other runs that this one reads: where each lies within the folder of runs, and its files."""
+    place: str = "."
+    """Where the command was called: files that settings name are looked for there, if the node has such a folder."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,11 @@ def work(order: Order) -> Iterator[Parcel]:
         path, log, sent = _set_out(order, scratch), scratch / "log.txt", Stamps()
         words = start_words(_moved(order, scratch), scratch, path)
         command = [sys.executable, str(TIED), str(os.getpid()), *words, "--device", order.device]
+        place = order.place if Path(order.place).is_dir() else None
         with log.open("ab") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=place
+            )
         steps = checkpoint_steps(RunFolder(path))
         while process.poll() is None:
             time.sleep(LOOK_EVERY)
@@ -159,7 +164,8 @@ class RayEngine:
         if not resumable:
             start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
         needed = tuple((f"{path.parent.name}/{path.name}", pack(path, {}) or b"") for path in run.after)
-        return Order(run, str(self._runs_dir), device, pack(run.path, {}) if resumable else None, needed)
+        begun = pack(run.path, {}) if resumable else None
+        return Order(run, str(self._runs_dir), device, begun, needed, str(Path.cwd()))
 
     def _resources(self, run: PlannedRun, device: str) -> dict[str, Any]:
         """What the run needs, at most what the largest node has: more would never be granted."""

@@ -76,7 +76,7 @@ def _networks_of(controller: str) -> tuple[str, ...]:
 
 
 def _explorer(name: str) -> tuple[str, ...]:
-    return ("--agent.explorer", f"{{runs}}/{name}/{{seed}}")
+    return ("--agent.memory.explorer", f"{{runs}}/{name}/{{seed}}")
 
 
 def _tuned(row: str, method: str, maze: str, spawn: str, paper: str) -> Entry:
