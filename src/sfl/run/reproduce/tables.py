@@ -248,11 +248,15 @@ def _ablation_ec() -> Table:
         entries.append(Entry(f"- / {walker} / controller", maze, controller, paper, options, name, (source,)))
     for method in ("sptm", "sgm"):
         shown = method.upper()
-        from_anywhere = f"{method}-rs-doom-test-1-fixed"
-        options = _networks_of(anywhere)
+        options = (*_networks_of(anywhere), "--env.spawn", "random")
+        options += ("--env.pairs", f"{{runs}}/{controller}/{{seed}}/tasks.json")  # the tasks of the fixed spawn
+        base = f"{method}-doom-test-1-fixed"
+        walked = Entry(
+            f"RS / RS / {shown}", maze, base, f"rs-rs-{method}", options, f"{base}-rs", (anywhere, controller)
+        )
         entries += [
             _tuned(f"FS / FS / {shown}", method, maze, "fixed", f"fs-fs-{method}"),
-            Entry(f"RS / RS / {shown}", maze, from_anywhere, f"rs-rs-{method}", options, after=(anywhere,)),
+            walked,
             _explored(f"EC / FS / {shown}", method, maze, f"ec-fs-{method}"),
             _explored(f"EC / EC / {shown}", method, maze, f"ec-ec-{method}", networks="ec"),
         ]
