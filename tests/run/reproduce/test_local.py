@@ -111,7 +111,7 @@ def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
 def long_run(tmp_path: Path) -> PlannedRun:
     """A run that takes a while after its first checkpoint."""
     (run,) = random_runs(tmp_path, seeds=1)
-    words = (*run.words, "--train.steps", "40000", "--train.eval-every", "0")
+    words = (*run.words, "--train.steps", "20000", "--train.eval-every", "0", "--train.checkpoint-every", "2000")
     return PlannedRun(experiment_of(words), run.seed, words, run.path)
 
 

@@ -18,6 +18,7 @@ from sfl.run.reproduce.pages import (
     Section,
     as_html,
     as_markdown,
+    budget_cells,
     csv_row,
     detail_cells,
     main_cells,
@@ -132,9 +133,20 @@ def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> No
     assert (row["paper"], row["paper_standard_error"], row["mean"]) == (6.72, 0.43, cell.ours.mean)
     assert detail_cells(found)[1][-2:] == ["6.72 ± 0.43", f"{cell.ours.mean - 6.72:+.1f}"]
     (budget,) = found.budgets
-    assert (budget.env_steps, budget.devices) == (1_200, "cpu")
-    assert budget.gradient_steps is not None
-    assert budget.gradient_steps > 0
+    assert (budget.own.env_steps, budget.read, budget.devices) == (1_200, None, "cpu")
+    assert budget.own.gradient_steps is not None
+    assert budget.own.gradient_steps > 0
+
+
+def test_a_budget_counts_the_runs_that_a_row_reads(plan: Plan) -> None:
+    reader = Entry("Reader", "fourroom", "random-fourroom", name="reader", after=("random-fourroom",))
+    made = planned([table(reader, seeds=1)], plan.runs_dir)
+    train(made.runs[1].experiment, 0, made.runs_dir, "cpu")
+    (found,) = summarise_plan(made, look_at(made.runs), []).tables
+    (budget,) = found.budgets
+    assert budget.read is not None
+    assert (budget.own.env_steps, budget.read.env_steps, budget.read.gradient_steps) == (1_200, 1_200, None)
+    assert budget_cells(budget)[:6] == ["Reader", "fourroom", "1", "1,200 + 1,200", "- + -", "0"]
 
 
 def test_pages_escape_what_they_are_given() -> None:

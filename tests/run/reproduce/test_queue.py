@@ -9,7 +9,17 @@ import pytest
 
 from sfl import experiments
 from sfl.run.folder import RunFolder
-from sfl.run.reproduce.needs import Machine, Need, Progress, device_of, estimate, look_at, most_at_once, need_of
+from sfl.run.reproduce.needs import (
+    Machine,
+    Need,
+    Progress,
+    device_of,
+    estimate,
+    look_at,
+    most_at_once,
+    need_of,
+    this_machine,
+)
 from sfl.run.reproduce.queue import ATTEMPTS, Queue, last_line, start_words
 from sfl.run.train import train
 
@@ -86,6 +96,28 @@ def test_a_machine_holds_what_fits_and_one_run_in_any_case() -> None:
     small = Machine(cores=1, memory=100)
     assert small.take(need, alone=False) is None
     assert small.take(need, alone=True) == 0
+
+
+def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the driver's program, which this machine may not have."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '80000\\n40000\\n20000\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert this_machine().gpus == [80_000, 40_000, 20_000]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    machine = this_machine()
+    assert (machine.gpus, machine.gpu_names) == ([20_000, 80_000], ("2", "0"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert this_machine().gpus == []
+    program.write_text("#!/bin/sh\nexit 9\n")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert this_machine().gpus == []
+    assert this_machine().cores >= 1
+    assert this_machine().memory > 0
 
 
 def test_grids_need_a_core_and_mazes_a_share_of_a_gpu() -> None:

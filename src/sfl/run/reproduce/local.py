@@ -67,9 +67,9 @@ class Job:
     gpu: int
 
 
-def start_process(words: Sequence[str], device: str, log: IO[bytes], gpu: int | None, lock: int | None) -> Worker:
+def start_process(words: Sequence[str], device: str, log: IO[bytes], gpu: str | None, lock: int | None) -> Worker:
     """A worker in a session of its own: Ctrl-C reaches the parent alone, which then asks each worker to save."""
-    chosen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
+    chosen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
     return subprocess.Popen(
         [sys.executable, "-m", "sfl", *words, "--device", device],
         stdout=log,
@@ -113,7 +113,7 @@ class LocalEngine:
             assert gpu is not None
             log = log_file(self._runs_dir, run)
             words = start_words(run, self._runs_dir, run.path)
-            several = gpu if need.gpu_memory and len(self._machine.gpus) > 1 else None
+            several = self._machine.gpu_names[gpu] if need.gpu_memory and len(self._machine.gpus) > 1 else None
             with log.open("ab") as out:
                 process = start_process(words, device, out, several, lock)
             note(f"{words[0]:6} {run.title}")

@@ -65,6 +65,8 @@ class Machine:
     memory: int
     gpus: list[int] = field(default_factory=list)
     """MB free on each GPU."""
+    gpu_names: tuple[str, ...] = ()
+    """What CUDA_VISIBLE_DEVICES calls each of them."""
 
     def take(self, need: Need, alone: bool) -> int | None:
         """Set a need aside; the GPU it is on (0 without one), or None where it does not fit.
@@ -92,7 +94,11 @@ class Machine:
 
 def this_machine() -> Machine:
     """What this process may use now."""
-    return Machine(core_count(), _free_memory(), _free_on_gpus())
+    free = _free_on_gpus()
+    lent = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number) for number in range(len(free))] if lent is None else lent.split(",")
+    names = [name for name in names if name.isdigit() and int(name) < len(free)]
+    return Machine(core_count(), _free_memory(), [free[int(name)] for name in names], tuple(names))
 
 
 def _free_memory() -> int:

@@ -85,7 +85,7 @@ def _sections(found: TableSummary) -> list[Section]:
     parts += [_curves(table.name, place, rows) for place, rows in found.curves.items()]
     parts += [Paragraph("Every number with its spread over seeds:"), Grid(detail_cells(found))]
     if found.budgets:
-        parts += [Paragraph("Fair budgets: what each method was given and took, means over seeds."), *_budgets(found)]
+        parts += [Paragraph(BUDGETS), *_budgets(found)]
     sources = dict.fromkeys(cell.paper.source for cell in found.cells if cell.paper is not None)
     parts += [Paragraph(f"The paper's numbers: {source}.") for source in sources]
     return [Section(f"{table.name}: {table.title}", tuple(parts))]
@@ -94,6 +94,11 @@ def _sections(found: TableSummary) -> list[Section]:
 READING = (
     "A cell is the mean over seeds ± its standard error, at the last evaluation of each run, and the paper's number "
     "behind it; - stands for no finished run."
+)
+
+BUDGETS = (
+    "Fair budgets: what each method was given and took, means over seeds; behind a plus what the runs took that it "
+    "reads, such as those of an explorer or of a controller that trained its networks."
 )
 
 
@@ -146,10 +151,17 @@ def _budgets(found: TableSummary) -> Iterable[Grid]:
 
 
 def budget_cells(budget: Budget) -> list[str]:
-    """One line of the table of budgets."""
-    counts = (budget.env_steps, budget.gradient_steps, budget.parameters, budget.seconds)
-    shown = ["-" if count is None else f"{count:,.0f}" for count in counts]
-    return [budget.row, budget.place, str(budget.seeds), *shown, budget.devices]
+    """One line of the table of budgets; what the runs took that it reads stands behind a plus."""
+    own, read = budget.own, budget.read
+    spent = [[own.env_steps, own.gradient_steps, own.seconds]]
+    spent += [] if read is None else [[read.env_steps, read.gradient_steps, read.seconds]]
+    steps, gradients, seconds = (" + ".join(map(_counted, counts)) for counts in zip(*spent, strict=True))
+    known = [budget.row, budget.place, str(budget.seeds)]
+    return [*known, steps, gradients, _counted(budget.parameters), seconds, budget.devices]
+
+
+def _counted(count: float | None) -> str:
+    return "-" if count is None else f"{count:,.0f}"
 
 
 def _what_is_missing(summary: Summary) -> list[Section]:

@@ -40,18 +40,27 @@ def number_text(found: Spread) -> str:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What training took: of a row's own runs, and of the runs that these read; means over seeds."""
+
+    env_steps: float | None
+    gradient_steps: float | None
+    seconds: float | None
+    """Evaluation and saving left out."""
+
+
+@dataclass(frozen=True)
 class Budget:
-    """What a method was given and took, by the folders of its runs; means over seeds."""
+    """What a method was given and took, by the folders of its runs."""
 
     row: str
     place: str
     run: str
     seeds: int
-    env_steps: float
-    gradient_steps: float | None
+    own: Spent
+    read: Spent | None
+    """None: it reads no other run."""
     parameters: float
-    seconds: float | None
-    """Training, evaluation and saving left out."""
     devices: str
 
 
@@ -102,7 +111,7 @@ def _table(plan: Plan, table: Table, states: dict[Path, Progress]) -> TableSumma
         columns = [column for column in table.columns if column.place == entry.place]
         cells += [_cell(table, entry, column, done) for column in columns]
         if done:
-            budgets.append(_budget(entry, done))
+            budgets.append(_budget(plan.runs_dir, entry, done))
         if done and table.curves:
             rows = [row for folder in done for row in read_episodes(folder.episodes)]
             curves.setdefault(entry.place, []).extend(replace(row, experiment=entry.row) for row in rows)
@@ -118,19 +127,25 @@ def _cell(table: Table, entry: Entry, column: Column, done: Sequence[RunFolder])
     return Cell(entry.row, column, entry.run, ours, paper)
 
 
-def _budget(entry: Entry, done: Sequence[RunFolder]) -> Budget:
+def _budget(runs_dir: Path, entry: Entry, done: Sequence[RunFolder]) -> Budget:
     facts = [json.loads((folder.path / "system.json").read_text()) for folder in done]
-    return Budget(
-        entry.row,
-        entry.place,
-        entry.run,
-        len(done),
-        _mean([max(row.env_steps for row in read_episodes(folder.episodes)) for folder in done]) or 0.0,
-        _mean([last_value(folder, "train/gradient_steps") for folder in done]),
-        _mean([parameter_count(folder) for folder in done]) or 0.0,
-        _mean([last_value(folder, "time/wall_seconds") for folder in done]),
-        ", ".join(sorted({str(fact.get("device", "unknown")) for fact in facts})),
-    )
+    devices = sorted({str(fact.get("device", "unknown")) for fact in facts})
+    parameters = _mean([parameter_count(folder) for folder in done]) or 0.0
+    read = [[RunFolder(runs_dir / name / folder.path.name) for name in entry.after] for folder in done]
+    own = _spent([[folder] for folder in done])
+    borrowed = _spent(read) if entry.after else None
+    return Budget(entry.row, entry.place, entry.run, len(done), own, borrowed, parameters, ", ".join(devices))
+
+
+def _spent(seeds: Sequence[Sequence[RunFolder]]) -> Spent:
+    """Summed over the runs of each seed."""
+    metrics = ("env_steps", "train/gradient_steps", "time/wall_seconds")
+    return Spent(*(_mean([_total(folders, metric) for folders in seeds]) for metric in metrics))
+
+
+def _total(folders: Sequence[RunFolder], metric: str) -> float | None:
+    known = [value for folder in folders if (value := last_value(folder, metric)) is not None]
+    return math.fsum(known) if known else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
