@@ -13,20 +13,22 @@ import sfl.envs  # noqa: F401  (registers the environments)
 if TYPE_CHECKING:
     from sfl.agents.sfl.config import SFLConfig
     from sfl.envs import GoalWrapper, make_env
-    from sfl.run.evaluate import evaluate
+    from sfl.run.comparison import TaskSet, evaluate, tasks_of
     from sfl.run.folder import load_run
     from sfl.run.library import SFL
 
 __version__ = "0.1.0"
 
-__all__ = ["SFL", "GoalWrapper", "SFLConfig", "__version__", "evaluate", "load_run", "make_env"]
+__all__ = ["SFL", "GoalWrapper", "SFLConfig", "TaskSet", "__version__", "evaluate", "load_run", "make_env", "tasks_of"]
 
 _HOMES = {
     "SFL": "sfl.run.library",
     "SFLConfig": "sfl.agents.sfl.config",
     "GoalWrapper": "sfl.envs",
     "make_env": "sfl.envs",
-    "evaluate": "sfl.run.evaluate",
+    "evaluate": "sfl.run.comparison",
+    "tasks_of": "sfl.run.comparison",
+    "TaskSet": "sfl.run.comparison",
     "load_run": "sfl.run.folder",
 }
 

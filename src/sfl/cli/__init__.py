@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, encoder, maze, options
+from sfl.cli import commands, encoder, maze, options, reproduce
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
 
@@ -20,6 +20,7 @@ usage: sfl COMMAND [OPTIONS]
   resume RUN             go on where a run stopped
   eval RUN               evaluate a run, on its own tasks or on a goal of yours
   report RUN...          a table of success over runs
+  reproduce TABLE        make the runs of a table of the paper, and its report
   plot RUN...            figures of a run
   video RUN              a video of an evaluation episode
   maze COMMAND           build, import and show mazes for ViZDoom
@@ -44,6 +45,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "bench": (options.BenchOptions, commands.bench),
     "export": (options.ExportOptions, commands.export),
     "demo": (options.DemoOptions, commands.demo),
+    "reproduce": (reproduce.ReproduceOptions, reproduce.reproduce),
 }
 
 

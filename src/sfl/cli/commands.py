@@ -51,8 +51,17 @@ def train(args: Sequence[str]) -> int:
         if {"-h", "--help"} & set(args):
             parse(SizeOptions, ["--help"], "sfl train EXPERIMENT")
         raise UsageError("Name the experiment first: sfl train EXPERIMENT [OPTIONS]; `sfl list` shows them.")
-    from sfl import experiments
     from sfl.run.train import train as run_training
+
+    experiment, options = configure(args)
+    folder = run_training(experiment, options.seed, options.runs_dir, options.device, options.threads, options.wandb)
+    _print_report(folder.path)
+    return 0
+
+
+def configure(args: Sequence[str]) -> tuple[Any, Any]:
+    """The words of `sfl train`, the experiment's name first, as an experiment and the rest of the options."""
+    from sfl import experiments
 
     experiment = experiments.get(args[0])
     sizes = parse(SizeOptions, [word for word in args[1:] if word not in ("-h", "--help")], "sfl train", strict=False)
@@ -61,10 +70,7 @@ def train(args: Sequence[str]) -> int:
     experiment = experiments.scaled(experiment, sizes.scale)
     options: Any = parse(_with_settings(experiment), args[1:], f"sfl train {args[0]}")
     settings = {part: getattr(options, part) for part in PARTS}
-    experiment = dataclasses.replace(experiment, name=options.name or experiment.name, **settings)
-    folder = run_training(experiment, options.seed, options.runs_dir, options.device, options.threads, options.wandb)
-    _print_report(folder.path)
-    return 0
+    return dataclasses.replace(experiment, name=options.name or experiment.name, **settings), options
 
 
 def _with_settings(experiment: Any) -> type[Any]:

@@ -10,9 +10,37 @@ import numpy as np
 from scipy import stats
 
 from sfl.core.errors import UsageError
-from sfl.data.types import Array
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
+
+PERCENT = (0.0, 100.0)
+"""Within these a share in percent stays, however wide its interval is."""
+
+QUARTERED = 4
+"""Seeds of which a quarter can be left out at either end."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number that every seed has one of."""
+
+    seeds: int
+    mean: float
+    standard_error: float | None
+    """Of the mean over seeds; None with a single seed."""
+    interval: tuple[float, float] | None
+    """95% confidence interval of the mean over seeds (Student's t), kept within the bounds of the number."""
+    interquartile_mean: float | None
+    """The mean without the lowest and the highest quarter of the seeds; None with fewer than four."""
+
+
+def spread(values: Sequence[float], bounds: tuple[float, float] = PERCENT) -> Spread:
+    """Mean, error and interval over seeds; one value each, at least one."""
+    found, count = np.asarray(values, np.float64), len(values)
+    mean = float(found.mean())
+    error = float(found.std(ddof=1) / np.sqrt(count)) if count > 1 else None
+    middle = float(stats.trim_mean(found, 0.25)) if count >= QUARTERED else None
+    return Spread(count, mean, error, None if error is None else _interval(mean, error, count, bounds), middle)
 
 
 @dataclass(frozen=True)
@@ -69,10 +97,9 @@ def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
     rows = [row for row in rows if row.env_steps == last[row.seed]]
     _refuse_twins(rows)
     seeds = [[row for row in rows if row.seed == seed] for seed in sorted(last)]
-    success = _percents(seeds)
+    success = spread(_percents(seeds))
     others = [[row for row in group if not row.trivial] for group in seeds]
     steps = [np.mean([row.steps for row in group if row.success]) for group in seeds if any(r.success for r in group)]
-    error = float(success.std(ddof=1) / np.sqrt(len(success))) if len(success) > 1 else None
     first = rows[0]
     return ReportRow(
         first.experiment,
@@ -83,19 +110,19 @@ def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:
         first.level,
         seeds=len(seeds),
         episodes=len(rows),
-        success_percent=float(success.mean()),
-        standard_error=error,
-        interval=None if error is None else _interval(float(success.mean()), error, len(success)),
+        success_percent=success.mean,
+        standard_error=success.standard_error,
+        interval=success.interval,
         steps=float(np.mean(steps)) if steps else None,
         env_steps=min(last.values()),
         nontrivial_episodes=sum(map(len, others)),
-        nontrivial_percent=float(_percents(others).mean()) if any(others) else None,
+        nontrivial_percent=spread(_percents(others)).mean if any(others) else None,
     )
 
 
-def _percents(seeds: Sequence[Sequence[EpisodeRow]]) -> Array:
+def _percents(seeds: Sequence[Sequence[EpisodeRow]]) -> list[float]:
     """Success of each seed that has episodes."""
-    return np.array([100.0 * np.mean([row.success for row in group]) for group in seeds if group])
+    return [100.0 * float(np.mean([row.success for row in group])) for group in seeds if group]
 
 
 def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
@@ -107,9 +134,9 @@ def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
         seen.add((row.seed, row.pair))
 
 
-def _interval(mean: float, error: float, count: int) -> tuple[float, float]:
+def _interval(mean: float, error: float, count: int, bounds: tuple[float, float]) -> tuple[float, float]:
     half = float(stats.t.ppf(0.975, count - 1)) * error
-    return max(0.0, mean - half), min(100.0, mean + half)
+    return max(bounds[0], mean - half), min(bounds[1], mean + half)
 
 
 def report_cells(rows: Sequence[ReportRow]) -> list[list[str]]:

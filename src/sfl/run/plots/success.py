@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,13 @@ def success_figure(rows: Sequence[EpisodeRow]) -> Figure:
     title = "mean over seeds, band: standard error"
     figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, ncols=3, frameon=False)
     return figure
+
+
+def success_svg(rows: Sequence[EpisodeRow]) -> str:
+    """The same figure as the text of an SVG file."""
+    text = io.StringIO()
+    success_figure(rows).savefig(text, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+    return text.getvalue()
 
 
 def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:

@@ -1,0 +1,129 @@
+"""Methods side by side: the same tasks in the same worlds, posed to whatever has the agent protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sfl.core.errors import UsageError
+from sfl.data.types import Agent, Array, EnvSpec, Explanation, Observation, Policy
+from sfl.envs import EnvConfig, Task
+from sfl.run.config import Experiment
+from sfl.run.evaluate import EpisodeRow, Label, eval_tasks
+from sfl.run.evaluate import evaluate as pose
+from sfl.run.folder import config_spec, env_spec
+from sfl.run.rollout import Env
+
+POLICY_METHODS = ("begin_episode", "act", "explain")
+"""What an evaluation calls; an agent also has `policy(seed)`, which gives a frozen copy with these."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSet:
+    """Tasks together with the world that they are posed in."""
+
+    env: EnvConfig
+    tasks: tuple[Task, ...]
+    parallel: int = 25
+    """Environments that step together; has no say in what is measured."""
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def spec(self, env_count: int = 1) -> EnvSpec:
+        """What a method may know of the world before its first step."""
+        return config_spec(self.env, env_count)
+
+
+def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None) -> TaskSet:
+    """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
+    config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
+    return TaskSet(experiment.env, tuple(eval_tasks(experiment.env, config, seed)), config.parallel)
+
+
+def evaluate(
+    agent: Agent | Policy,
+    tasks: TaskSet | Sequence[Task],
+    worlds: EnvConfig | Sequence[Env] | None = None,
+    *,
+    seed: int = 0,
+    name: str = "",
+    parallel: int | None = None,
+) -> list[EpisodeRow]:
+    """Pose every task once and return one row for each, in their order.
+
+    `agent` is any object with the agent protocol (`sfl.data.types.Agent`), or a policy alone. An agent is evaluated as
+    the frozen copy that its `policy(seed)` gives: it neither learns nor changes. `worlds` is only needed where `tasks`
+    are a plain list: a configuration, or environments to use as they are. `name` goes into the rows' column `agent`.
+    """
+    listed, where = _world_of(tasks, worlds)
+    _require_methods(agent)
+    at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
+    spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
+    checked = CheckedAgent(agent, spec)
+    return pose(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
+
+
+def _world_of(
+    tasks: TaskSet | Sequence[Task], worlds: EnvConfig | Sequence[Env] | None
+) -> tuple[list[Task], EnvConfig | Sequence[Env]]:
+    found: Any = tasks
+    if isinstance(found, TaskSet):
+        return list(found.tasks), found.env if worlds is None else worlds
+    if not isinstance(found, Sequence) or not all(isinstance(task, Task) for task in found):
+        raise UsageError(f"tasks must be a TaskSet or a list of tasks, got {type(found).__name__}; see sfl.tasks_of.")
+    if worlds is None:
+        raise UsageError("A plain list of tasks needs `worlds`, where to pose them; sfl.tasks_of gives both together.")
+    return list(found), worlds
+
+
+def _require_methods(agent: Any, whose: str = "") -> None:
+    if callable(getattr(agent, "policy", None)):
+        return
+    lacking = [name for name in POLICY_METHODS if not callable(getattr(agent, name, None))]
+    if lacking:
+        kind = whose or type(agent).__name__
+        needed = ", ".join(POLICY_METHODS)
+        raise UsageError(f"{kind} lacks {', '.join(lacking)}; an agent needs policy(seed), or itself {needed}.")
+
+
+class CheckedAgent:
+    """A reader's own method, with what it returns checked where an error can still name it."""
+
+    def __init__(self, agent: Any, spec: EnvSpec) -> None:
+        self._agent, self._spec = agent, spec
+        self._name = type(agent).__name__
+
+    def policy(self, seed: int) -> CheckedAgent:
+        """The agent's frozen copy; a policy is its own."""
+        if not callable(getattr(self._agent, "policy", None)):
+            return self
+        copy = self._agent.policy(seed)
+        _require_methods(copy, f"What {self._name}.policy returns")
+        return CheckedAgent(copy, self._spec)
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """Handed on."""
+        self._agent.begin_episode(env_index, goal)
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Handed on; one whole number for each environment must come back, each an action that there is."""
+        actions = np.asarray(self._agent.act(observations, env_indices))
+        count = self._spec.action_count
+        if actions.shape != (len(env_indices),) or not np.issubdtype(actions.dtype, np.integer):
+            given = f"{actions.dtype} of shape {actions.shape}"
+            raise UsageError(f"{self._name}.act must return {len(env_indices)} whole numbers, got {given}.")
+        if len(actions) and not 0 <= actions.min() <= actions.max() < count:
+            raise UsageError(f"{self._name}.act must return actions from 0 to {count - 1}, got {actions.tolist()}.")
+        return actions
+
+    def explain(self, env_index: int) -> Explanation:
+        """Handed on."""
+        explained: Explanation = self._agent.explain(env_index)
+        return explained

@@ -1,0 +1,246 @@
+"""Runs as tasks of a Ray cluster, one for each; what they write comes back into the same run folders.
+
+A task trains in a folder of its own node and sends a parcel whenever it has saved a checkpoint. When its node is lost,
+the run is resumed elsewhere from the last parcel that came. Nodes need sfl and the paper's files, and no shared disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfl.core.config import require
+from sfl.core.errors import SflError, UsageError
+from sfl.run.folder import RunFolder
+from sfl.run.interrupt import RunStoppedError, StopRequest
+from sfl.run.progress import note
+from sfl.run.reproduce.local import locked
+from sfl.run.reproduce.needs import device_of, need_of
+from sfl.run.reproduce.parcels import Stamps, pack, unpack
+from sfl.run.reproduce.plan import PlannedRun, checkpoint_steps
+from sfl.run.reproduce.queue import Failure, Queue, last_line, start_words
+
+TIED = Path(__file__).with_name("tied.py")
+LOOK_EVERY = 0.5
+"""Seconds between two looks at a run or at the tasks."""
+ANSWER_WITHIN = 5.0
+HEALTHY_WITHIN = 15.0
+"""Seconds that a cluster has to take a connection, and to say that it is well."""
+GPU_SHARE = 0.25
+"""Of a GPU: four runs in mazes keep one busy."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a task is told; plain values, because it travels."""
+
+    run: PlannedRun
+    runs_dir: str
+    """The folder of runs of whoever ordered it."""
+    device: str
+    begun: bytes | None
+    """The run folder as far as it is, to go on from; None to start."""
+    needed: tuple[tuple[str, bytes], ...] = ()
+    """Other runs that this one reads: where each lies within the folder of runs, and its files."""
+    place: str = "."
+    """Where the command was called: files that settings name are looked for there, if the node has such a folder."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a task sends back."""
+
+    packed: bytes
+    home: str
+    """The folder of runs that its settings speak of."""
+    code: int | None = None
+    """The exit code of the run's process, once it has ended."""
+    said: str = ""
+    """The last line that it printed."""
+
+
+def work(order: Order) -> Iterator[Parcel]:
+    """Train on this node; a parcel for every checkpoint, and one at the end."""
+    scratch = Path(tempfile.mkdtemp(prefix="sfl-run-"))
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        path, log, sent = _set_out(order, scratch), scratch / "log.txt", Stamps()
+        words = start_words(_moved(order, scratch), scratch, path)
+        command = [sys.executable, str(TIED), str(os.getpid()), *words, "--device", order.device]
+        place = order.place if Path(order.place).is_dir() else None
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=place
+            )
+        steps = checkpoint_steps(RunFolder(path))
+        while process.poll() is None:
+            time.sleep(LOOK_EVERY)
+            saved = checkpoint_steps(RunFolder(path))
+            if saved != steps and (packed := pack(path, sent)) is not None:
+                steps = saved
+                yield Parcel(packed, str(scratch))
+        rest = pack(path, sent) if path.exists() else None
+        yield Parcel(rest or b"", str(scratch), process.returncode, last_line(log))
+    finally:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _set_out(order: Order, scratch: Path) -> Path:
+    """Lay out what the run goes on from and what it reads; returns its folder."""
+    run = order.run
+    path = scratch / run.path.parent.name / run.path.name
+    arrived = [*order.needed, *([] if order.begun is None else [(f"{path.parent.name}/{path.name}", order.begun)])]
+    for name, packed in arrived:
+        unpack(packed, scratch / name)
+        _readdress(scratch / name, order.runs_dir, str(scratch))
+    return path
+
+
+def _moved(order: Order, scratch: Path) -> PlannedRun:
+    """The same run with its words speaking of this node's folder."""
+    run, home = order.run, f"{order.runs_dir}/"
+    words = tuple(f"{scratch}/{word.removeprefix(home)}" if word.startswith(home) else word for word in run.words)
+    return PlannedRun(run.experiment, run.seed, words, run.path, run.after)
+
+
+def _readdress(folder: Path, old: str, new: str) -> None:
+    """Settings that name a file among the runs follow it."""
+    config = RunFolder(folder).config
+    if config.is_file():
+        config.write_text(config.read_text().replace(f'"{old}/', f'"{new}/'))
+
+
+class RayEngine:
+    """One task for each run, with what it takes declared."""
+
+    def __init__(self, runs_dir: Path, address: str, device: str = "auto", jobs: int | None = None) -> None:
+        require(jobs is None or jobs >= 1, f"--jobs must be 1 or more, got {jobs}.")
+        self._runs_dir, self._device, self._jobs = runs_dir, device, jobs
+        self._ray = connect(address)
+        self._running: dict[Any, PlannedRun] = {}
+
+    def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
+        """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
+        queue = Queue(runs)
+        try:
+            with locked(self._runs_dir), StopRequest() as stop:
+                while queue.waiting or self._running:
+                    self._submit(queue)
+                    ready, _ = self._ray.wait(list(self._running), timeout=LOOK_EVERY)
+                    for task in ready:
+                        self._receive(task, queue)
+                    if stop.asked:
+                        raise RunStoppedError("stopped; the same command goes on from the last checkpoints.")
+        finally:
+            for task in self._running:
+                self._ray.cancel(task, force=True)
+            self._ray.shutdown()
+        return queue.failures
+
+    def _submit(self, queue: Queue) -> None:
+        while (run := queue.take(self._fits)) is not None:
+            device = device_of(run.experiment, self._device)
+            task = self._ray.remote(work).options(**self._resources(run, device)).remote(self._order(run, device))
+            note(f"submit {run.title}")
+            self._running[task] = run
+
+    def _fits(self, run: PlannedRun) -> bool:
+        return self._jobs is None or len(self._running) < self._jobs
+
+    def _order(self, run: PlannedRun, device: str) -> Order:
+        resumable = checkpoint_steps(RunFolder(run.path)) is not None
+        if not resumable:
+            start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
+        needed = tuple((f"{path.parent.name}/{path.name}", pack(path, {}) or b"") for path in run.after)
+        begun = pack(run.path, {}) if resumable else None
+        return Order(run, str(self._runs_dir), device, begun, needed, str(Path.cwd()))
+
+    def _resources(self, run: PlannedRun, device: str) -> dict[str, Any]:
+        """What the run needs, at most what the largest node has: more would never be granted."""
+        need = need_of(run.experiment, device)
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        cores, memory, gpus = (
+            max((node.get(kind, 0) for node in alive), default=0) for kind in ("CPU", "memory", "GPU")
+        )
+        return {
+            "num_cpus": min(need.cores, int(cores) or need.cores),
+            "memory": min(need.memory * 1_000_000, int(memory) or need.memory * 1_000_000),
+            "num_gpus": GPU_SHARE if need.gpu_memory and gpus else 0,
+            "max_retries": 0,  # a task that is lost is ordered anew, from where the run is by then
+            "num_returns": "streaming",
+        }
+
+    def _receive(self, task: Any, queue: Queue) -> None:
+        run, errors = self._running[task], self._ray.exceptions
+        try:
+            parcel: Parcel = self._ray.get(next(task))
+        except StopIteration:
+            del self._running[task]
+            return
+        except errors.RayTaskError as error:
+            del self._running[task]
+            queue.fail(run, " ".join(str(error.cause).split()))
+            return
+        except errors.RayError as error:
+            del self._running[task]
+            queue.killed(run, f"its node or worker was lost ({type(error).__name__})")
+            return
+        if parcel.packed:
+            unpack(parcel.packed, run.path)
+            _readdress(run.path, parcel.home, str(self._runs_dir))
+        if parcel.code is None:
+            return
+        del self._running[task]
+        if parcel.code < 0:
+            queue.killed(run, f"its process was killed by signal {-parcel.code}")
+        else:
+            queue.ended(run, parcel.said if parcel.code else "")
+
+
+def connect(address: str) -> Any:
+    """Ray, connected; an address that does not answer is refused within seconds."""
+    try:
+        import ray
+    except ImportError as error:
+        raise SflError("--engine ray needs the package ray; install it with `pip install 'sfl[cluster]'`.") from error
+    if ray.is_initialized():
+        return ray
+    if address != "auto":
+        _require_answer(address)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise SflError(
+            f"No Ray cluster at --address {address} ({reason}); start one with `ray start --head`."
+        ) from error
+    return ray
+
+
+def _require_answer(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise UsageError(f"--address must be auto or HOST:PORT of a Ray cluster's head, got {address!r}.")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_WITHIN).close()
+    except OSError as error:
+        raise SflError(f"No Ray cluster answers at --address {address} ({error}); is its head running?") from error
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    try:
+        healthy = subprocess.run(command, capture_output=True, check=False, timeout=HEALTHY_WITHIN).returncode == 0
+    except subprocess.TimeoutExpired:
+        healthy = False
+    if not healthy:
+        raise SflError(f"Something answers at --address {address}, but it is no healthy Ray cluster; give its head.")

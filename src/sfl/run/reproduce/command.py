@@ -1,0 +1,107 @@
+"""`sfl reproduce`: plan, say so, make what is missing, report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfl.core.errors import SflError
+from sfl.run.interrupt import RunStoppedError
+from sfl.run.progress import note
+from sfl.run.reproduce.cluster import RayEngine
+from sfl.run.reproduce.local import LocalEngine
+from sfl.run.reproduce.needs import estimate, look_at, most_at_once, this_machine
+from sfl.run.reproduce.pages import write_report
+from sfl.run.reproduce.plan import Configure, Plan, PlannedRun, Progress, Sizes, make_plan, refuse_other_settings
+from sfl.run.reproduce.queue import Engine, Failure
+from sfl.run.reproduce.summary import Summary, summarise_plan
+from sfl.run.reproduce.tables import chosen_tables
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where runs are made, and where things are written."""
+
+    runs_dir: Path
+    out: Path
+    engine: str = "local"
+    address: str = "auto"
+    jobs: int | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of it."""
+
+    files: tuple[Path, ...]
+    summary: Summary
+
+    @property
+    def whole(self) -> bool:
+        """Every planned run is finished."""
+        return not self.summary.failures and not self.summary.unfinished
+
+
+def reproduce(
+    name: str,
+    known: Collection[str],
+    configure: Configure,
+    where: Where,
+    sizes: Sizes,
+    only: str = "",
+    plan_only: bool = False,
+) -> Reproduced:
+    """Make the runs of a table that are missing and write its report, also when some of them fail.
+
+    `plan_only` says what would be made, and reports what is there.
+    """
+    tables, engine = chosen_tables(name), _engine(where)
+    plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
+    refuse_other_settings(plan.runs)
+    states = look_at(plan.runs)
+    _announce(plan, states, where)
+    left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
+    failures: list[Failure] = []
+    try:
+        if left and not plan_only:
+            failures = engine.make(left)
+    except RunStoppedError as stopped:
+        files = _report(name, plan, [], where.out)[0]
+        done = sum(state is Progress.FINISHED for state in look_at(plan.runs).values())
+        raise RunStoppedError(f"{stopped} {done} of {len(plan.runs)} runs are finished; see {files[0]}.") from None
+    files, summary = _report(name, plan, failures, where.out)
+    return Reproduced(tuple(files), summary)
+
+
+def _engine(where: Where) -> Engine:
+    """An engine that cannot work is refused before anything is planned."""
+    if where.engine == "ray":
+        return RayEngine(where.runs_dir, where.address, where.device, where.jobs)
+    return LocalEngine(where.runs_dir, this_machine(), where.device, where.jobs)
+
+
+def _announce(plan: Plan, states: dict[Path, Progress], where: Where) -> None:
+    """Say beforehand how many runs there are and about how long they take."""
+    left: list[PlannedRun] = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
+    machine = this_machine()
+    device = "cpu" if where.device == "auto" and not machine.gpus else where.device
+    at_once = most_at_once(left, machine, device, where.jobs)
+    if plan.lacking:
+        rows = len({(lack.table, lack.entry.row) for lack in plan.lacking})
+        note(f"{rows} rows have no experiment yet; the report names them.")
+    note(f"{estimate(plan.runs, states, at_once, device)} Up to {at_once} at once, in {plan.runs_dir}.")
+
+
+def _report(name: str, plan: Plan, failures: list[Failure], out: Path) -> tuple[list[Path], Summary]:
+    summary = summarise_plan(plan, look_at(plan.runs), failures)
+    return write_report(out, f"sfl reproduce {name}", summary), summary
+
+
+def complaint(made: Reproduced) -> SflError:
+    """One line about the runs that failed."""
+    failures = made.summary.failures
+    first = f"{failures[0].run.title}: {failures[0].reason}" if failures else made.summary.unfinished[0].title
+    count = len(failures) or len(made.summary.unfinished)
+    return SflError(f"{count} runs are not finished, the first is {first}; the others are kept, the report names all.")

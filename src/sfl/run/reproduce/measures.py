@@ -1,0 +1,106 @@
+"""What a finished run is measured by: one number of its folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import shortest_path
+
+from sfl.data.types import Array
+from sfl.run.checkpoint import present
+from sfl.run.evaluate import EpisodeRow, summarise
+from sfl.run.folder import RunFolder, read_config, read_episodes
+from sfl.run.metrics import read_columns
+from sfl.run.report import PERCENT
+from sfl.run.worlds import open_world
+
+ANY_NUMBER = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How to read one number from a run folder."""
+
+    heading: str
+    bounds: tuple[float, float]
+    """The values that it can have."""
+    read: Callable[[RunFolder], float | None]
+    """None: the run does not know."""
+
+
+def measure_of(name: str) -> Measure:
+    """The measure of that name; every other name is a level of the evaluation."""
+    return OTHERS.get(name) or Measure(f"{name} %", PERCENT, lambda folder: _success(folder, name))
+
+
+def final_episodes(folder: RunFolder) -> list[EpisodeRow]:
+    """The episodes of the last evaluation."""
+    rows = read_episodes(folder.episodes)
+    last = max((row.env_steps for row in rows), default=0)
+    return [row for row in rows if row.env_steps == last]
+
+
+def last_value(folder: RunFolder, metric: str) -> float | None:
+    """The newest value of a column of train.csv; None where it has none."""
+    file = folder.path / "train.csv"
+    values = read_columns(file).get(metric, []) if file.is_file() else []
+    return next((value for value in reversed(values) if not math.isnan(value)), None)
+
+
+def _success(folder: RunFolder, level: str) -> float | None:
+    share = summarise(final_episodes(folder)).get(f"eval/success_{level}")
+    return None if share is None else 100 * share
+
+
+def _coverage(folder: RunFolder) -> float | None:
+    share = last_value(folder, "explore/coverage")
+    return None if share is None else 100 * share
+
+
+def _landmark_distance(folder: RunFolder) -> float | None:
+    """Mean number of steps between the cells of two landmarks, over all pairs; turning costs nothing."""
+    squares = open_world(read_config(folder.path)[0].env).squares()
+    poses = np.load(present(folder.last) / "landmark_poses.npy", allow_pickle=False)
+    return None if squares is None else mean_geodesic(squares.reachable, poses[np.isfinite(poses[:, 0]), :2])
+
+
+def mean_geodesic(cells: Array, places: Array) -> float | None:
+    """Mean over all pairs of `places` [L, 2] of the way between them through `cells` [S, 2]; None below two places."""
+    if len(places) < 2:
+        return None
+    numbers = {(int(x), int(y)): number for number, (x, y) in enumerate(cells)}
+    steps = [
+        (number, numbers[x + right, y + up])
+        for (x, y), number in numbers.items()
+        for right, up in ((1, 0), (0, 1))
+        if (x + right, y + up) in numbers
+    ]
+    starts, ends = np.array(steps).T
+    graph = csr_matrix((np.ones(len(steps)), (starts, ends)), shape=(len(cells), len(cells)))
+    found = np.array([numbers[int(x), int(y)] for x, y in places])
+    distances = shortest_path(graph, directed=False, unweighted=True, indices=found)[:, found]
+    return float(distances[np.triu_indices(len(found), 1)].mean())
+
+
+OTHERS = {
+    "coverage": Measure("coverage %", PERCENT, _coverage),
+    "landmarks": Measure("landmarks", ANY_NUMBER, lambda folder: last_value(folder, "graph/landmark_count")),
+    "edges": Measure("edges", ANY_NUMBER, lambda folder: last_value(folder, "graph/edge_count")),
+    "landmark distance": Measure("distance of landmarks, cells", ANY_NUMBER, _landmark_distance),
+}
+"""Everything that is not success."""
+
+
+def parameter_count(folder: RunFolder) -> int:
+    """Parameters of the networks in the last checkpoint; target networks are copies and do not count."""
+    from safetensors import safe_open
+
+    file: Path = present(folder.last) / "networks.safetensors"
+    with safe_open(file, "np") as tensors:
+        shapes = {name: tensors.get_slice(name).get_shape() for name in tensors.keys()}  # noqa: SIM118
+    return sum(math.prod(shape) for name, shape in shapes.items() if not name.startswith("target"))

@@ -1,0 +1,203 @@
+"""What a run takes of a machine, what the machine has, and how long runs take."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sfl.core.machine import core_count
+from sfl.envs import DoomConfig
+from sfl.run.config import Experiment
+from sfl.run.folder import RunFolder
+from sfl.run.reproduce.measures import last_value
+from sfl.run.reproduce.plan import PlannedRun, Progress, progress_of
+
+GUESSED_RATES = {"random": 20_000.0, "grid": 400.0, "maze": 500.0, "maze on a GPU": 6_000.0}
+"""Environment steps per second where no finished run says it: of the uniform random policy, of a method in a grid, in a
+maze without a GPU and with one. Measured for SFL (docs/reproduce.md), rounded down."""
+
+START_SECONDS = 10.0
+"""For every run: imports, networks, games."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one run takes."""
+
+    cores: int
+    memory: int
+    """MB."""
+    gpu_memory: int
+    """MB; 0: none."""
+
+
+GRID_NEED = Need(cores=1, memory=1_000, gpu_memory=0)
+MAZE_NEED = Need(cores=4, memory=5_000, gpu_memory=8_000)
+"""Games keep some cores busy; a run of SFL with 5,000 landmarks has 2.1 GB beside them and 6.0 GB on the GPU."""
+
+
+def is_maze(experiment: Experiment) -> bool:
+    """It plays ViZDoom, which is what takes cores and a GPU."""
+    return isinstance(experiment.env, DoomConfig)
+
+
+def need_of(experiment: Experiment, device: str) -> Need:
+    """A run's need on that device."""
+    if not is_maze(experiment):
+        return GRID_NEED
+    return MAZE_NEED if device != "cpu" else Need(MAZE_NEED.cores, MAZE_NEED.memory, 0)
+
+
+def device_of(experiment: Experiment, device: str) -> str:
+    """`auto` is the CPU for grids: networks as small as theirs are fastest there, and the GPU is left to the mazes."""
+    return "cpu" if device == "auto" and not is_maze(experiment) else device
+
+
+@dataclass
+class Machine:
+    """What is free; taking and giving back change it."""
+
+    cores: int
+    memory: int
+    gpus: list[int] = field(default_factory=list)
+    """MB free on each GPU."""
+    gpu_names: tuple[str, ...] = ()
+    """What CUDA_VISIBLE_DEVICES calls each of them."""
+
+    def take(self, need: Need, alone: bool) -> int | None:
+        """Set a need aside; the GPU it is on (0 without one), or None where it does not fit.
+
+        A run that is `alone` is let in whatever it needs: a small machine is slow, not useless.
+        """
+        most = max(self.gpus, default=0)
+        short_of_gpu = bool(self.gpus) and most < need.gpu_memory
+        if not alone and (need.cores > self.cores or need.memory > self.memory or short_of_gpu):
+            return None
+        place = self.gpus.index(most) if self.gpus else 0
+        self._add(need, place, -1)
+        return place
+
+    def give_back(self, need: Need, place: int) -> None:
+        """A run has ended."""
+        self._add(need, place, 1)
+
+    def _add(self, need: Need, place: int, sign: int) -> None:
+        self.cores += sign * need.cores
+        self.memory += sign * need.memory
+        if self.gpus:
+            self.gpus[place] += sign * need.gpu_memory
+
+
+def this_machine() -> Machine:
+    """What this process may use now."""
+    free = _free_on_gpus()
+    lent = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number) for number in range(len(free))] if lent is None else lent.split(",")
+    names = [name for name in names if name.isdigit() and int(name) < len(free)]
+    return Machine(core_count(), _free_memory(), [free[int(name)] for name in names], tuple(names))
+
+
+def _free_memory() -> int:
+    """MB that programs can still take; where the system does not say, all there is."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024 // 1_000_000
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000
+
+
+def _free_on_gpus() -> list[int]:
+    """Asked of the driver's own program: asking torch would take memory on every GPU."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    words = [program, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    lines = done.stdout.split() if done.returncode == 0 else []
+    return [int(line) for line in lines if line.isdigit()]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How many runs are left, and about how long they take."""
+
+    finished: int
+    broken_off: int
+    missing: int
+    seconds: float
+    """Training alone, as many at once as the machine allows; evaluations come on top."""
+    guessed: int
+    """Runs whose rate no finished run of the same name says."""
+
+    def __str__(self) -> str:
+        total = self.finished + self.broken_off + self.missing
+        left = f"{self.missing} to make, {self.broken_off} to go on with, {self.finished} finished"
+        if self.finished == total:
+            return f"{total} runs: all finished."
+        basis = f"; the rate of {self.guessed} of them is guessed" if self.guessed else ""
+        return f"{total} runs: {left}; about {_in_words(self.seconds)} of training, evaluation not counted{basis}."
+
+
+def _in_words(seconds: float) -> str:
+    minutes = seconds / 60
+    if minutes < 2:
+        return f"{max(seconds, 1):.0f} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def estimate(runs: Sequence[PlannedRun], states: Mapping[Path, Progress], at_once: int, device: str) -> Estimate:
+    """From the rates of finished runs of the same name, else from `GUESSED_RATES`."""
+    measured = _measured_rates(runs, states)
+    left = [run for run in runs if states[run.path] is not Progress.FINISHED]
+    rates = [measured.get(run.experiment.name, guessed_rate(run, device)) for run in left]
+    seconds = [START_SECONDS + run.experiment.train.steps / rate for run, rate in zip(left, rates, strict=True)]
+    counted = [sum(states[run.path] is state for run in runs) for state in (Progress.FINISHED, Progress.BROKEN_OFF)]
+    guessed = sum(run.experiment.name not in measured for run in left)
+    spent = max([sum(seconds) / max(min(at_once, len(left)), 1), *seconds], default=0.0)
+    return Estimate(counted[0], counted[1], len(runs) - sum(counted), spent, guessed)
+
+
+def _measured_rates(runs: Iterable[PlannedRun], states: Mapping[Path, Progress]) -> dict[str, float]:
+    rates: dict[str, list[float]] = {}
+    for run in runs:
+        if states[run.path] is not Progress.FINISHED:
+            continue
+        seconds = last_value(RunFolder(run.path), "time/wall_seconds")
+        steps = last_value(RunFolder(run.path), "env_steps")
+        if seconds and steps:
+            rates.setdefault(run.experiment.name, []).append(steps / seconds)
+    return {name: sum(found) / len(found) for name, found in rates.items()}
+
+
+def guessed_rate(run: PlannedRun, device: str) -> float:
+    """Environment steps per second, before any run has shown it."""
+    if run.words[0].startswith("random-"):
+        return GUESSED_RATES["random"]
+    if not is_maze(run.experiment):
+        return GUESSED_RATES["grid"]
+    return GUESSED_RATES["maze on a GPU" if device != "cpu" else "maze"]
+
+
+def most_at_once(runs: Sequence[PlannedRun], machine: Machine, device: str, jobs: int | None) -> int:
+    """How many of these runs the machine can hold together; `jobs` overrules it."""
+    if jobs is not None:
+        return jobs
+    free = Machine(machine.cores, machine.memory, list(machine.gpus))
+    count = 0
+    for run in runs:
+        if free.take(need_of(run.experiment, device_of(run.experiment, device)), alone=count == 0) is None:
+            break
+        count += 1
+    return max(count, 1)
+
+
+def look_at(runs: Iterable[PlannedRun]) -> dict[Path, Progress]:
+    """How far each run is."""
+    return {run.path: progress_of(run) for run in runs}

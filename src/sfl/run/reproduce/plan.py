@@ -1,0 +1,264 @@
+"""Which runs a table takes, how far each of them is, and whether what lies in its folder is the same run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from sfl.core.config import require, to_json
+from sfl.core.errors import UsageError
+from sfl.run.config import Experiment
+from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.reproduce.tables import Entry, Table
+
+Configure = Callable[[Sequence[str]], Experiment]
+"""What `sfl train` makes of its words: the experiment with all its settings."""
+
+SHOWN_DIFFERENCES = 3
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One seed of one experiment."""
+
+    experiment: Experiment
+    seed: int
+    words: tuple[str, ...]
+    """What `sfl train` is called with, its folder and device left out."""
+    path: Path
+    after: tuple[Path, ...] = ()
+    """Folders of runs that must be finished before."""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.experiment.name} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class LackingRow:
+    """An entry that no run can be planned for yet."""
+
+    table: str
+    entry: Entry
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a report needs, in the order in which it is best made."""
+
+    tables: tuple[Table, ...]
+    """With the entries that were asked for only."""
+    runs: tuple[PlannedRun, ...]
+    lacking: tuple[LackingRow, ...]
+    seeds: dict[str, int]
+    """Seeds of each table."""
+    runs_dir: Path
+
+    def paths(self, table: Table, entry: Entry) -> list[Path]:
+        """The folders of an entry's runs, one for each seed."""
+        known = {run.path for run in self.runs}
+        named = (run_folder(self.runs_dir, entry.run, seed) for seed in range(self.seeds[table.name]))
+        return [path for path in named if path in known]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of the paper's budget to spend."""
+
+    seeds: int | None = None
+    """Of every table; None: as many as the table has."""
+    scale: float = 1.0
+    tiny: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.seeds is None or self.seeds >= 1, f"--seeds must be 1 or more, got {self.seeds}.")
+        require(self.scale > 0, f"--scale must be positive, got {self.scale}.")
+
+    def words(self) -> tuple[str, ...]:
+        """The same for `sfl train`."""
+        scaled = () if self.scale == 1 else ("--scale", f"{self.scale:g}")
+        return (*scaled, *(("--tiny",) if self.tiny else ()))
+
+
+def run_folder(runs_dir: Path, name: str, seed: int) -> Path:
+    """Where `sfl train` puts a run."""
+    return runs_dir / name / seed_name(seed)
+
+
+def seed_name(seed: int) -> str:
+    """The last part of a run's path."""
+    return f"seed-{seed:04d}"
+
+
+def make_plan(
+    tables: Sequence[Table],
+    known: Collection[str],
+    configure: Configure,
+    runs_dir: Path,
+    sizes: Sizes,
+    only: str = "",
+) -> Plan:
+    """Plan every entry whose experiment exists; each first seed comes before any second one.
+
+    `known` are the experiments there are. Entries without one are listed as lacking, and so are those with options that
+    their experiment does not have.
+    """
+    asked = [_narrowed(table, only) for table in tables]
+    if only and not any(table.entries for table in asked):
+        rows = ", ".join(sorted({entry.run for table in tables for entry in table.entries}))
+        raise UsageError(f"No row matches --only {only!r}; the runs are called {rows}.")
+    planner = _Planner(known, configure, runs_dir, sizes)
+    seeds = {table.name: sizes.seeds or table.seeds for table in asked}
+    for table in asked:
+        for entry in table.entries:
+            planner.add(table, entry, seeds[table.name])
+    runs = sorted(planner.runs.values(), key=lambda run: run.seed)
+    return Plan(tuple(asked), tuple(runs), tuple(planner.lacking), seeds, runs_dir)
+
+
+def _narrowed(table: Table, only: str) -> Table:
+    try:
+        pattern = re.compile(only, re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(f"--only {only!r} is no regular expression: {error}.") from error
+    wanted = [entry for entry in table.entries if pattern.search(entry.run) or pattern.search(entry.row)]
+    places = {entry.place for entry in wanted}
+    columns = tuple(column for column in table.columns if column.place in places)
+    return replace(table, entries=tuple(wanted), columns=columns)
+
+
+class _Planner:
+    """Gathers runs, each once however many tables it serves."""
+
+    def __init__(self, known: Collection[str], configure: Configure, runs_dir: Path, sizes: Sizes) -> None:
+        self._known, self._configure, self._runs_dir, self._sizes = known, configure, runs_dir, sizes
+        self._experiments: dict[tuple[str, ...], Experiment] = {}
+        self.runs: dict[Path, PlannedRun] = {}
+        self.lacking: list[LackingRow] = []
+
+    def add(self, table: Table, entry: Entry, seeds: int) -> None:
+        absent = [name for name in (entry.experiment, *entry.after) if name not in self._known]
+        if absent:
+            self.lacking.append(LackingRow(table.name, entry, f"there is no experiment {absent[0]!r} yet"))
+            return
+        try:
+            made = [self._planned(entry, seed) for seed in range(seeds)]
+        except UsageError as error:
+            self.lacking.append(LackingRow(table.name, entry, str(error)))
+            return
+        for seed in range(seeds):
+            for name in entry.after:
+                self._keep(self._planned(Entry("", "", name), seed))
+        for run in made:
+            self._keep(run)
+
+    def _keep(self, run: PlannedRun) -> None:
+        other = self.runs.setdefault(run.path, run)
+        if other.words != run.words:
+            raise ValueError(f"two rows call different runs {run.title}: {other.words} and {run.words}")
+
+    def _planned(self, entry: Entry, seed: int) -> PlannedRun:
+        places = {"runs": str(self._runs_dir), "seed": seed_name(seed)}
+        options = tuple(option.format(**places) for option in entry.options)
+        named = ("--name", entry.name) if entry.name else ()
+        settings = (*self._sizes.words(), *named, *options)
+        experiment = self._configured(entry.experiment, settings)
+        words = (entry.experiment, "--seed", str(seed), *settings)
+        path = run_folder(self._runs_dir, entry.run, seed)
+        after = tuple(run_folder(self._runs_dir, name, seed) for name in entry.after)
+        return PlannedRun(experiment, seed, words, path, after)
+
+    def _configured(self, name: str, settings: tuple[str, ...]) -> Experiment:
+        """Parsed once for all seeds that share the words."""
+        words = (name, *settings)
+        if words not in self._experiments:
+            self._experiments[words] = self._configure(words)
+        return self._experiments[words]
+
+
+class Progress(Enum):
+    """How far a run is."""
+
+    MISSING = "missing"
+    STARTED = "started"
+    """A folder without a checkpoint: nothing to go on from."""
+    BROKEN_OFF = "broken off"
+    """It can be resumed from its last checkpoint."""
+    FINISHED = "finished"
+
+
+def progress_of(run: PlannedRun) -> Progress:
+    """Look at a run's folder."""
+    folder = RunFolder(run.path)
+    if not run.path.exists():
+        return Progress.MISSING
+    steps = checkpoint_steps(folder)
+    if steps is None:
+        return Progress.STARTED
+    at_the_end = steps >= run.experiment.train.steps and _evaluated_at(folder, steps) == steps
+    complete = at_the_end and folder.episodes.is_file()
+    if complete and any(row.env_steps == steps for row in read_episodes(folder.episodes)):
+        return Progress.FINISHED
+    return Progress.BROKEN_OFF
+
+
+def checkpoint_steps(folder: RunFolder) -> int | None:
+    """Environment steps of the last checkpoint; None without one, or where only its remains are there."""
+    for place in (folder.last, folder.last.with_name(folder.last.name + ".old")):
+        body = _read_json(place / "format.json")
+        if body is not None:
+            return int(body["env_steps"])
+    return None
+
+
+def _evaluated_at(folder: RunFolder, steps: int) -> int:
+    """A slim copy does not say; only finished runs are copied."""
+    body = _read_json(folder.last / "generators.json") or {}
+    return int(body.get("run", {}).get("evaluated_at", steps))
+
+
+def _read_json(file: Path) -> dict[str, Any] | None:
+    try:
+        body: dict[str, Any] = json.loads(file.read_text())
+        return body
+    except (OSError, ValueError):
+        return None
+
+
+def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
+    """A folder made by other settings would fill a row with the wrong numbers."""
+    for run in runs:
+        file = RunFolder(run.path).config
+        body = _read_json(file)
+        if body is None:
+            if run.path.exists():
+                raise UsageError(f"{run.path} has no readable config.json; move it away or choose another --runs-dir.")
+            continue
+        found = differences(body.get("experiment"), to_json(run.experiment))
+        if body.get("seed") != run.seed:
+            found.insert(0, f"seed is {body.get('seed')} there and {run.seed} here")
+        if found:
+            more = f" and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
+            shown = ", ".join(found[:SHOWN_DIFFERENCES])
+            raise UsageError(f"{run.path} was made by other settings: {shown}{more}; choose another --runs-dir.")
+
+
+def differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """In words, where two experiments in JSON differ."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = dict.fromkeys([*here, *there])
+        dotted = {key: f"{name}.{key}" if name else key for key in keys}
+        absent = "absent"
+        return [
+            line
+            for key in keys
+            for line in differences(there.get(key, absent), here.get(key, absent), dotted[key].replace("_", "-"))
+        ]
+    return [] if there == here else [f"{name} is {there} there and {here} here"]

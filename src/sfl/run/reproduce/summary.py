@@ -1,0 +1,153 @@
+"""Finished runs become the cells of tables, each beside the paper's number."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sfl.run.evaluate import EpisodeRow
+from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.report import Spread, spread
+from sfl.run.reproduce.measures import last_value, measure_of, parameter_count
+from sfl.run.reproduce.paper import PaperNumber, paper_number
+from sfl.run.reproduce.plan import LackingRow, Plan, PlannedRun, Progress
+from sfl.run.reproduce.queue import Failure
+from sfl.run.reproduce.tables import Column, Entry, Table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table, ours and the paper's; either may be absent."""
+
+    row: str
+    column: Column
+    run: str
+    ours: Spread | None
+    paper: PaperNumber | None
+
+    def __str__(self) -> str:
+        ours = "-" if self.ours is None else number_text(self.ours)
+        return ours if self.paper is None else f"{ours} (paper {self.paper})"
+
+
+def number_text(found: Spread) -> str:
+    """Mean and standard error."""
+    error = "" if found.standard_error is None else f" ± {found.standard_error:.1f}"
+    return f"{found.mean:.1f}{error}"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What training took: of a row's own runs, and of the runs that these read; means over seeds."""
+
+    env_steps: float | None
+    gradient_steps: float | None
+    seconds: float | None
+    """Evaluation and saving left out."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a method was given and took, by the folders of its runs."""
+
+    row: str
+    place: str
+    run: str
+    seeds: int
+    own: Spent
+    read: Spent | None
+    """None: it reads no other run."""
+    parameters: float
+    devices: str
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """A table with everything that its report shows."""
+
+    table: Table
+    seeds: int
+    cells: tuple[Cell, ...]
+    """Row by row."""
+    budgets: tuple[Budget, ...]
+    curves: dict[str, list[EpisodeRow]]
+    """Every evaluation in each place, with the row's name as the experiment's; empty where none is drawn."""
+    finished: int
+    planned: int
+
+    def cell(self, row: str, column: Column) -> Cell | None:
+        """The cell of a row and a column, where the row has one."""
+        return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All tables, and whatever stands between them and the whole."""
+
+    tables: tuple[TableSummary, ...]
+    lacking: tuple[LackingRow, ...]
+    failures: tuple[Failure, ...]
+    unfinished: tuple[PlannedRun, ...]
+
+
+def summarise_plan(plan: Plan, states: dict[Path, Progress], failures: Sequence[Failure]) -> Summary:
+    """Read the finished runs of a plan; runs that are not finished count in no cell."""
+    tables = tuple(_table(plan, table, states) for table in plan.tables if table.entries)
+    unfinished = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
+    return Summary(tables, plan.lacking, tuple(failures), tuple(unfinished))
+
+
+def _table(plan: Plan, table: Table, states: dict[Path, Progress]) -> TableSummary:
+    cells, budgets = [], []
+    curves: dict[str, list[EpisodeRow]] = {}
+    planned = finished = 0
+    for entry in table.entries:
+        paths = plan.paths(table, entry)
+        done = [RunFolder(path) for path in paths if states[path] is Progress.FINISHED]
+        planned, finished = planned + len(paths), finished + len(done)
+        columns = [column for column in table.columns if column.place == entry.place]
+        cells += [_cell(table, entry, column, done) for column in columns]
+        if done:
+            budgets.append(_budget(plan.runs_dir, entry, done))
+        if done and table.curves:
+            rows = [row for folder in done for row in read_episodes(folder.episodes)]
+            curves.setdefault(entry.place, []).extend(replace(row, experiment=entry.row) for row in rows)
+    seeds = plan.seeds[table.name]
+    return TableSummary(table, seeds, tuple(cells), tuple(budgets), curves, finished, planned)
+
+
+def _cell(table: Table, entry: Entry, column: Column, done: Sequence[RunFolder]) -> Cell:
+    measure = measure_of(column.measure)
+    values = [value for folder in done if (value := measure.read(folder)) is not None]
+    ours = spread(values, measure.bounds) if values else None
+    paper = paper_number(table.name, entry.paper, column.place, column.measure)
+    return Cell(entry.row, column, entry.run, ours, paper)
+
+
+def _budget(runs_dir: Path, entry: Entry, done: Sequence[RunFolder]) -> Budget:
+    facts = [json.loads((folder.path / "system.json").read_text()) for folder in done]
+    devices = sorted({str(fact.get("device", "unknown")) for fact in facts})
+    parameters = _mean([parameter_count(folder) for folder in done]) or 0.0
+    read = [[RunFolder(runs_dir / name / folder.path.name) for name in entry.after] for folder in done]
+    own = _spent([[folder] for folder in done])
+    borrowed = _spent(read) if entry.after else None
+    return Budget(entry.row, entry.place, entry.run, len(done), own, borrowed, parameters, ", ".join(devices))
+
+
+def _spent(seeds: Sequence[Sequence[RunFolder]]) -> Spent:
+    """Summed over the runs of each seed."""
+    metrics = ("env_steps", "train/gradient_steps", "time/wall_seconds")
+    return Spent(*(_mean([_total(folders, metric) for folders in seeds]) for metric in metrics))
+
+
+def _total(folders: Sequence[RunFolder], metric: str) -> float | None:
+    known = [value for folder in folders if (value := last_value(folder, metric)) is not None]
+    return math.fsum(known) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

@@ -1,0 +1,304 @@
+"""The paper's tables as data: which runs fill which rows, and what is measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sfl.core.errors import unknown_name
+
+PAPER_SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a row: what is measured, and where."""
+
+    place: str
+    measure: str
+    """A level of the evaluation (success in percent), or a name of `measures.OTHERS`."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row in one place: the runs of all seeds behind it."""
+
+    row: str
+    """What the row is called; the same in every place."""
+    place: str
+    experiment: str
+    paper: str = ""
+    """The row of the paper's numbers that it is held against; empty: the paper has none."""
+    options: tuple[str, ...] = ()
+    """Words for `sfl train`; `{runs}` stands for the folder of runs and `{seed}` for `seed-0000`."""
+    name: str = ""
+    """What runs with options of their own are called; empty: as the experiment."""
+    after: tuple[str, ...] = ()
+    """Experiments whose run of the same seed it reads, and which are therefore made first."""
+
+    @property
+    def run(self) -> str:
+        """The name of its runs."""
+        return self.name or self.experiment
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    entries: tuple[Entry, ...]
+    seeds: int = PAPER_SEEDS
+    curves: bool = False
+    """Also draw success over environment steps."""
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of its rows, in order."""
+        return list(dict.fromkeys(entry.row for entry in self.entries))
+
+
+RANDOM_LEVELS = ("easy", "medium", "hard")
+FIXED_LEVELS = (*RANDOM_LEVELS, "hardest")
+GRIDS = ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
+OURS, PAPERS = "SFL, our settings", "SFL, the paper's settings"
+
+
+def _columns(places: Iterable[str], measures: Sequence[str]) -> tuple[Column, ...]:
+    return tuple(Column(place, measure) for place in places for measure in measures)
+
+
+def _networks_of(controller: str) -> tuple[str, ...]:
+    """The options of a method that takes the two networks of a controller, tuned in the same maze."""
+    return ("--agent.networks", f"{{runs}}/{controller}/{{seed}}/checkpoints/last/networks.safetensors")
+
+
+def _explorer(name: str) -> tuple[str, ...]:
+    return ("--agent.memory.explorer", f"{{runs}}/{name}/{{seed}}")
+
+
+def _tuned(row: str, method: str, maze: str, spawn: str, paper: str) -> Entry:
+    """SPTM or SGM with the networks of the controller in the same maze."""
+    controller = f"controller-doom-{maze}-{spawn}"
+    experiment = f"{method}-doom-{maze}-{spawn}"
+    return Entry(row, maze, experiment, paper, _networks_of(controller), after=(controller,))
+
+
+def _explored(row: str, method: str, maze: str, paper: str, networks: str = "controller") -> Entry:
+    """SPTM or SGM over a graph that a frozen EC policy fills, with networks trained on FS or on EC's walks."""
+    explorer, source = f"ec-doom-{maze}-fixed", f"{networks}-doom-{maze}-fixed"
+    experiment = f"ec-{method}-doom-{maze}-fixed"
+    options = (*_explorer(explorer), *_networks_of(source))
+    name = "" if networks == "controller" else f"{experiment}-ec-networks"
+    return Entry(row, maze, experiment, paper, options, name, tuple(dict.fromkeys((explorer, source))))
+
+
+def _table_random() -> Table:
+    mazes, entries = ("sgm", "test-2", "test-6"), []
+    for maze in mazes:
+        entries += [
+            Entry("Random actions", maze, f"random-doom-{maze}-random", "random"),
+            Entry("Visual controller", maze, f"controller-doom-{maze}-random", "controller"),
+            _tuned("SPTM", "sptm", maze, "random", "sptm"),
+            _tuned("SGM", "sgm", maze, "random", "sgm"),
+            Entry(PAPERS, maze, f"paper-doom-{maze}-random", "sfl"),
+            Entry(OURS, maze, f"sfl-doom-{maze}-random", "sfl"),
+        ]
+    title = "ViZDoom, random spawn: success rates"
+    return Table("table-random", title, _columns(mazes, RANDOM_LEVELS), tuple(entries))
+
+
+def _table_fixed() -> Table:
+    mazes, entries = ("test-1", "test-4"), []
+    for maze in mazes:
+        entries += [
+            Entry("Random actions", maze, f"random-doom-{maze}-fixed"),
+            Entry("MSS", maze, f"mss-doom-{maze}-fixed", "mss"),
+            _explored("EC + SPTM", "sptm", maze, "ec-sptm"),
+            _explored("EC + SGM", "sgm", maze, "ec-sgm"),
+            Entry(PAPERS, maze, f"paper-doom-{maze}-fixed", "sfl"),
+            Entry(OURS, maze, f"sfl-doom-{maze}-fixed", "sfl"),
+        ]
+    title = "ViZDoom, fixed spawn: success rates"
+    return Table("table-fixed", title, _columns(mazes, FIXED_LEVELS), tuple(entries))
+
+
+def _curves(name: str, title: str, places: Sequence[str], experiment: str, levels: Sequence[str]) -> Table:
+    """SFL and MSS over environment steps; `experiment` says how the experiments of a place are called."""
+    methods = {"Random actions": "random", "MSS": "mss", PAPERS: "paper", OURS: "sfl"}
+    held_against = {"mss": "mss", "paper": "sfl", "sfl": "sfl"}
+    entries = tuple(
+        Entry(row, place, f"{method}-{experiment.format(place)}", held_against.get(method, ""))
+        for place in places
+        for row, method in methods.items()
+    )
+    return Table(name, title, _columns(places, levels), entries, curves=True)
+
+
+def _ablation_metric() -> Table:
+    entries = (
+        Entry("SFS, our settings", "sgm", "sfl-doom-sgm-random", "sfl"),
+        Entry("SFS, the paper's settings", "sgm", "paper-doom-sgm-random", "sfl"),
+        Entry("SPTM's reachability network", "sgm", "reachability-doom-sgm-random", "reachability"),
+    )
+    title = "Ablation: the metric, random spawn in SGM-Map"
+    return Table("ablation-metric", title, _columns(["sgm"], RANDOM_LEVELS), entries)
+
+
+def _ablation_exploration() -> Table:
+    entries = []
+    for kind, whose in (("sfl", "our settings"), ("paper", "the paper's settings")):
+        base = f"{kind}-doom-test-1-fixed"
+        uniform = ("--agent.navigator.frontier", "uniform")
+        entries += [
+            Entry(f"Frontiers by inverse visits, {whose}", "test-1", base, "counts"),
+            Entry(f"Uniform frontiers, {whose}", "test-1", base, "uniform", uniform, f"{base}-uniform-frontiers"),
+        ]
+    title = "Ablation: the choice of frontiers, coverage in test-1 with fixed spawn"
+    return Table("ablation-exploration", title, (Column("test-1", "coverage"),), tuple(entries))
+
+
+def _ablation_landmarks() -> Table:
+    columns: tuple[Column, ...] = (Column("multiroom-n3", "paper"), Column("fourroom", "landmark distance"))
+    entries = [
+        Entry(f"{row}, {whose}", column.place, f"{kind}-{column.place}", paper)
+        for kind, whose, row, paper in (
+            ("sfl", "our settings", "Progressive landmarks", "progressive"),
+            ("paper", "the paper's settings", "Progressive landmarks", "progressive"),
+            ("clustered", "Successor Options", "Clustered landmarks", "clustered"),
+        )
+        for column in columns
+    ]
+    for place, experiment, preset in (
+        ("multiroom-n3", "mss-multiroom-n3", 30),
+        ("test-1", "mss-doom-test-1-fixed", 250),
+    ):
+        entries.append(Entry("MSS", place, experiment))
+        for times in (2, 4):
+            options, name = ("--agent.map.landmarks", str(times * preset)), f"{experiment}-{times * preset}-landmarks"
+            entries.append(Entry(f"MSS, {times} times as many landmarks", place, experiment, "", options, name))
+    columns += _columns(["test-1"], FIXED_LEVELS)
+    title = "Ablation: how landmarks are formed, in three rooms and FourRoom; more landmarks for MSS"
+    return Table("ablation-landmarks", title, columns, tuple(entries))
+
+
+def _ablation_thresholds() -> Table:
+    """The paper's settings are add 0.80 and localize 0.90: those two rows are the plain experiment."""
+    changes = [("add", "0.70"), ("add", "0.80"), ("add", "0.90")]
+    changes += [("localize", "0.80"), ("localize", "0.90"), ("localize", "0.95")]
+    changes += [("learning-rate", "1e-3"), ("learning-rate", "1e-4"), ("learning-rate", "1e-5")]
+    options = {setting: f"--agent.landmarks.{setting}-threshold" for setting in ("add", "localize")}
+    options["learning-rate"] = "--agent.successor.learning-rate"
+    preset = {("add", "0.80"), ("localize", "0.90"), ("learning-rate", "1e-4")}
+    entries = []
+    for kind, whose in (("paper", "the paper's settings"), ("sfl", "our settings")):
+        base = f"{kind}-doom-sgm-random"
+        for setting, value in changes:
+            paper = "" if setting == "learning-rate" else f"{setting}-{value}"
+            entry = Entry(f"{setting} {value}, {whose}", "sgm", base, paper)
+            if kind == "sfl" or (setting, value) not in preset:
+                entry = replace(entry, options=(options[setting], value), name=f"{base}-{setting}-{value}")
+            entries.append(entry)
+        if kind == "sfl":
+            entries.append(Entry("as it is, our settings", "sgm", base))
+    entries.append(_tuned("SGM", "sgm", "sgm", "random", "sgm"))
+    title = "Ablation: thresholds and learning rate, random spawn in SGM-Map"
+    return Table("ablation-thresholds", title, _columns(["sgm"], RANDOM_LEVELS), tuple(entries), seeds=1)
+
+
+def _ablation_filters() -> Table:
+    no_cleanup = ("--agent.edges.failure-limit", "0")
+    no_price = ("--agent.edges.failure-steps", "0", "--agent.edges.doubt", "0")
+    all_off = ("--agent.edges.temporal", "0", "--agent.edges.k-nearest", "0")
+    off: dict[str, dict[str, tuple[str, ...]]] = {
+        "paper": {
+            "no filter": all_off,
+            "no cleanup of failed edges": no_cleanup,
+            "neither filter nor cleanup": (*all_off, *no_cleanup),
+        },
+        "sfl": {
+            "no filter": all_off,
+            "failures cost nothing": no_price,
+            "neither filter nor price": (*all_off, *no_price),
+        },
+    }
+    entries = []
+    for kind, whose in (("paper", "the paper's settings"), ("sfl", "our settings")):
+        for place, spawn in (("test-1", "fixed"), ("sgm", "random")):
+            base = f"{kind}-doom-{place}-{spawn}"
+            entries.append(Entry(f"all, {whose}", place, base, "all"))
+            for row, options in off[kind].items():
+                paper = "none" if row.startswith("neither") else ""
+                name = f"{base}-{row.replace(' ', '-')}"
+                entries.append(Entry(f"{row}, {whose}", place, base, paper, options, name))
+    columns = (*_columns(["test-1"], (*FIXED_LEVELS, "landmarks", "edges")), *_columns(["sgm"], RANDOM_LEVELS))
+    return Table("ablation-filters", "Ablation: filters and cleanup of edges", columns, tuple(entries), seeds=1)
+
+
+def _ablation_ec() -> Table:
+    """Rows are called graph / networks / method, as the paper's: who filled the graph, who walked for the networks."""
+    maze, entries = "test-1", []
+    controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
+    entries.append(Entry("- / FS / controller", maze, controller, "controller-fs"))
+    for walker, source in (("RS", anywhere), ("EC", "ec-doom-test-1-fixed")):
+        options = (*_networks_of(source), "--agent.updates-per-step", "0", "--train.steps", "1000")
+        name, paper = f"{controller}-{walker.lower()}-networks", f"controller-{walker.lower()}"
+        entries.append(Entry(f"- / {walker} / controller", maze, controller, paper, options, name, (source,)))
+    for method in ("sptm", "sgm"):
+        shown = method.upper()
+        options = (*_networks_of(anywhere), "--env.spawn", "random")
+        options += ("--env.pairs", f"{{runs}}/{controller}/{{seed}}/tasks.json")  # the tasks of the fixed spawn
+        base = f"{method}-doom-test-1-fixed"
+        walked = Entry(
+            f"RS / RS / {shown}", maze, base, f"rs-rs-{method}", options, f"{base}-rs", (anywhere, controller)
+        )
+        entries += [
+            _tuned(f"FS / FS / {shown}", method, maze, "fixed", f"fs-fs-{method}"),
+            walked,
+            _explored(f"EC / FS / {shown}", method, maze, f"ec-fs-{method}"),
+            _explored(f"EC / EC / {shown}", method, maze, f"ec-ec-{method}", networks="ec"),
+        ]
+    entries += [
+        Entry("MSS", maze, "mss-doom-test-1-fixed", "mss"),
+        Entry(PAPERS, maze, "paper-doom-test-1-fixed", "sfl"),
+        Entry(OURS, maze, "sfl-doom-test-1-fixed", "sfl"),
+    ]
+    title = "Ablation: who fills the graph and who trains the networks, fixed spawn in test-1"
+    return Table("ablation-ec", title, _columns([maze], FIXED_LEVELS), tuple(entries))
+
+
+def _all_tables() -> dict[str, Table]:
+    tables = (
+        _table_random(),
+        _table_fixed(),
+        _curves("curves-minigrid", "MiniGrid: success over environment steps", GRIDS, "{}", ("paper", "any")),
+        _curves(
+            "curves-doom",
+            "ViZDoom, fixed spawn: success over environment steps",
+            ("test-1", "test-4"),
+            "doom-{}-fixed",
+            FIXED_LEVELS,
+        ),
+        _ablation_metric(),
+        _ablation_exploration(),
+        _ablation_landmarks(),
+        _ablation_thresholds(),
+        _ablation_filters(),
+        _ablation_ec(),
+    )
+    return {table.name: table for table in tables}
+
+
+TABLES = _all_tables()
+ALL = "all"
+
+
+def chosen_tables(name: str) -> list[Table]:
+    """The table of that name, or every one for `all`; another name is answered with the nearest."""
+    if name == ALL:
+        return list(TABLES.values())
+    if name not in TABLES:
+        raise unknown_name("table", name, [*TABLES, ALL], f"There are {', '.join(TABLES)} and {ALL}.")
+    return [TABLES[name]]

@@ -1,0 +1,105 @@
+"""A real Ray cluster of two nodes, one of which is killed; and addresses where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from sfl.cli import main
+from sfl.core.errors import SflError, UsageError
+from sfl.run.folder import read_config
+from sfl.run.reproduce import cluster
+from sfl.run.reproduce.cluster import connect
+from sfl.run.train import train
+
+HAVE_RAY = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(not HAVE_RAY, reason="ray is not installed; pip install 'sfl[cluster]'")
+WORDS = ["reproduce", "curves-minigrid", "--tiny", "--device", "cpu", "--only", "^sfl-fourroom", "--engine", "ray"]
+
+
+@pytest.mark.skipif(HAVE_RAY, reason="ray is installed")
+def test_without_ray_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--runs-dir", str(tmp_path)]) == 1
+    assert "pip install 'sfl[cluster]'" in capsys.readouterr().err
+
+
+@needs_ray
+@pytest.mark.slow
+def test_an_address_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(SflError, match=f"No Ray cluster answers at --address 127.0.0.1:{port} .*is its head running"):
+        connect(f"127.0.0.1:{port}")
+    for wrong in ("somewhere", "ray://head:10001", "head:"):
+        with pytest.raises(UsageError, match="--address must be auto or HOST:PORT"):
+            connect(wrong)
+    monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 2.0)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        with pytest.raises(SflError, match="it is no healthy Ray cluster"):
+            connect(f"127.0.0.1:{deaf.getsockname()[1]}")
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[Any]]]:
+    """A cluster: a head without room for runs, and two nodes with room for one each."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "src"))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    yield cluster, [cluster.add_node(num_cpus=1) for _ in range(2)]
+    cluster.shutdown()
+
+
+def node_of_a_run(nodes: list[Any]) -> Any:
+    """The node that one of the training processes descends from."""
+    raylets = {node.all_processes["raylet"][0].process.pid: node for node in nodes}
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError, IndexError):
+            if b"sfl-run-" in cmdline.read_bytes():
+                process = int(cmdline.parent.name)
+                while process > 1 and process not in raylets:
+                    process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+                if process in raylets:
+                    return raylets[process]
+    raise AssertionError("no run is at work")
+
+
+@needs_ray
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the node of a run in /proc")
+def test_runs_of_a_killed_node_are_resumed_on_another(
+    nodes: tuple[Any, list[Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its node dies after the first checkpoint came home."""
+    runs = tmp_path / "runs"
+    arrived = runs / "sfl-fourroom" / "seed-0000" / "checkpoints" / "last" / "format.json"
+
+    def kill() -> None:
+        while not arrived.exists():
+            time.sleep(0.02)
+        nodes[0].remove_node(node_of_a_run(nodes[1]), allow_graceful=False)
+
+    killer = Thread(target=kill, daemon=True)
+    killer.start()
+    words = [*WORDS, "--seeds", "2", "--jobs", "1", "--address", nodes[0].address, "--runs-dir", str(runs)]
+    assert main(words) == 0
+    killer.join(60)
+    shown = capsys.readouterr().err
+    assert "KILLED sfl-fourroom seed 0: its node or worker was lost" in shown
+    assert "it is resumed from step 600." in shown
+    assert "(2 of 2)" in shown
+    resumed = runs / "sfl-fourroom" / "seed-0000"
+    experiment, seed = read_config(resumed)
+    uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
+    assert (resumed / "episodes.csv").read_bytes() == uninterrupted.episodes.read_bytes()

@@ -1,0 +1,183 @@
+"""The real command with processes of this machine: made once, killed, stopped, failed, in use."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from sfl.cli import main
+from sfl.run.reproduce.local import LocalEngine, locked
+from sfl.run.reproduce.needs import Machine
+from sfl.run.reproduce.plan import PlannedRun, Progress, progress_of
+
+from .planning import experiment_of, random_runs
+
+ROOT = Path(__file__).parents[3]
+WORDS = ["reproduce", "curves-minigrid", "--tiny", "--jobs", "2", "--device", "cpu"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sources() -> Iterator[None]:
+    """Workers find sfl where this process does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT / "src"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny table of one row and two seeds."""
+    runs = tmp_path_factory.mktemp("made")
+    assert main([*WORDS, "--seeds", "2", "--only", "^random-fourroom|mss-fourroom", "--runs-dir", str(runs)]) == 0
+    return runs
+
+
+def test_the_report_is_written_in_three_forms(made: Path) -> None:
+    out = made / "reports" / "curves-minigrid"
+    with (out / "report.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["row"] == "Random actions"]
+    assert [(row["place"], row["measure"], row["seeds"]) for row in rows] == [
+        ("fourroom", level, "2") for level in ("paper", "any")
+    ]
+    text = (out / "report.md").read_text()
+    assert "curves-minigrid-fourroom.svg" in text
+    page = (out / "report.html").read_text()
+    assert page.count('src="data:image/svg+xml;base64,') == 1
+    assert not re.search(r'(src|href)="(?!data:)', page)  # it needs no other file
+
+
+def test_finished_runs_are_kept(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = made / "random-fourroom" / "seed-0000" / "episodes.csv"
+    before = kept.stat().st_mtime_ns
+    words = [*WORDS, "--runs-dir", str(made), "--only", "^random-fourroom"]
+    assert main([*words, "--seeds", "3", "--plan"]) == 0
+    assert "3 runs: 1 to make, 0 to go on with, 2 finished; about" in capsys.readouterr().err
+    assert not (made / "random-fourroom" / "seed-0002").exists()
+    assert main([*words, "--seeds", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "2 runs: all finished." in shown.err
+    assert "Random actions" in shown.out
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_a_folder_of_other_settings_stops_everything(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "curves-minigrid", "--runs-dir", str(made), "--only", "random", "--seeds", "1"]
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert "seed-0000 was made by other settings: train.steps is 1200 there and 1000 here" in shown
+    assert shown.count("\n") == 1
+    assert not (made / "random-multiroom-n3").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table-randon"], "Did you mean 'table-random'?"),
+        (["curves-minigrid", "--seeds", "0"], "--seeds must be 1 or more, got 0."),
+        (["curves-minigrid", "--jobs", "0"], "--jobs must be 1 or more, got 0."),
+        (["curves-minigrid", "--scale", "-1"], "--scale must be positive, got -1.0."),
+        (["curves-minigrid", "--only", "nothing"], "No row matches --only 'nothing'"),
+    ],
+)
+def test_wrong_words_are_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", *words, "--runs-dir", str(tmp_path / "runs")]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def long_run(tmp_path: Path) -> PlannedRun:
+    """A run that takes a while after its first checkpoint."""
+    (run,) = random_runs(tmp_path, seeds=1)
+    words = (*run.words, "--train.steps", "20000", "--train.eval-every", "0", "--train.checkpoint-every", "2000")
+    return PlannedRun(experiment_of(words), run.seed, words, run.path)
+
+
+def worker_of(run: PlannedRun) -> Iterator[int]:
+    """Processes that have the run's folder or experiment among their words."""
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = cmdline.read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if str(run.path.parents[1]) in words or str(run.path) in words:
+            yield int(cmdline.parent.name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the worker in /proc")
+def test_a_killed_worker_is_resumed(long_run: PlannedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    def kill() -> None:
+        wait_for((long_run.path / "checkpoints" / "last" / "format.json").exists)
+        for process in worker_of(long_run):
+            os.kill(process, signal.SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    engine = LocalEngine(long_run.path.parents[1], Machine(2, 8_000), "cpu")
+    assert engine.make([long_run]) == []
+    killer.join()
+    shown = capsys.readouterr().err
+    assert "its process was killed by SIGKILL; it is resumed from step" in shown
+    assert progress_of(long_run) is Progress.FINISHED
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_runs_that_can_be_resumed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sfl", "reproduce", "curves-minigrid", "--scale", "100", "--seeds", "1"]
+    command += ["--only", "^random-fourroom$", "--runs-dir", str(tmp_path / "runs")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        run = tmp_path / "runs" / "random-fourroom" / "seed-0000"
+        wait_for((run / "checkpoints" / "last" / "format.json").exists)
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130
+    last = shown.strip().splitlines()[-1]
+    assert "stopped; the same command goes on where it was. 0 of 1 runs are finished" in last
+    assert json.loads((run / "checkpoints" / "last" / "format.json").read_text())["env_steps"] > 0
+    assert "stopped at step" in (tmp_path / "runs" / "logs" / "random-fourroom-seed-0000.log").read_text()
+    assert "| random-fourroom seed 0 |" in (tmp_path / "runs" / "reports" / "curves-minigrid" / "report.md").read_text()
+
+
+def test_a_run_that_fails_is_reported_and_the_others_are_kept(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The maze's folder is missing: runs in it fail at once, with a line that says so."""
+    monkeypatch.setenv("SFL_MAZES", str(tmp_path / "nowhere"))
+    words = ["reproduce", "all", "--tiny", "--seeds", "1", "--runs-dir", str(made), "--out", str(tmp_path / "report")]
+    assert main([*words, "--only", "^random-fourroom$|^random-doom-sgm"]) == 1
+    shown = capsys.readouterr()
+    assert "FAILED random-doom-sgm-random seed 0: sfl: " in shown.err
+    assert "sfl: 1 runs are not finished, the first is random-doom-sgm-random seed 0" in shown.err
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert "| Random actions | fourroom | paper | 1 |" in report
+    assert "## Runs that failed" in report
+    assert "| random-doom-sgm-random seed 0 |" in report
+
+
+def test_two_at_once_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(tmp_path):
+        assert main([*WORDS, "--runs-dir", str(tmp_path), "--only", "random-fourroom", "--seeds", "1"]) == 2
+    assert "is in use by another `sfl reproduce`" in capsys.readouterr().err

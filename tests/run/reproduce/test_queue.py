@@ -1,0 +1,145 @@
+"""Which run is next, what becomes of killed ones, and what a machine holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sfl import experiments
+from sfl.run.folder import RunFolder
+from sfl.run.reproduce.needs import (
+    Machine,
+    Need,
+    Progress,
+    device_of,
+    estimate,
+    look_at,
+    most_at_once,
+    need_of,
+    this_machine,
+)
+from sfl.run.reproduce.queue import ATTEMPTS, Queue, last_line, start_words
+from sfl.run.train import train
+
+from .planning import random_runs
+
+
+def test_a_run_waits_for_those_it_reads_and_fails_with_them(tmp_path: Path) -> None:
+    first, second = random_runs(tmp_path)
+    second = replace(second, after=(first.path,))
+    queue = Queue([second, first])
+    assert queue.take(lambda run: True) is first
+    assert queue.take(lambda run: True) is None
+    train(first.experiment, 0, tmp_path, "cpu")
+    queue.ended(first)
+    assert queue.take(lambda run: True) is second
+    assert not queue.waiting
+
+    queue = Queue([second, first])
+    queue.take(lambda run: True)
+    queue.ended(first, "the disk is full")
+    assert queue.take(lambda run: True) is None
+    assert [failure.reason for failure in queue.failures] == [
+        "the disk is full",
+        f"it reads {first.path}, which failed",
+    ]
+
+
+def test_a_killed_run_is_tried_again_and_then_given_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    queue = Queue([run])
+    for _ in range(ATTEMPTS - 1):
+        assert queue.take(lambda run: True) is run
+        queue.killed(run, "killed by SIGKILL")
+        assert queue.waiting
+    train(run.experiment, 0, tmp_path, "cpu")
+    queue.take(lambda run: True)
+    queue.killed(run, "killed by SIGKILL")
+    assert not queue.waiting
+    assert [failure.reason for failure in queue.failures] == ["killed by SIGKILL, 3 times"]
+    assert capsys.readouterr().err.count("it starts again.") == ATTEMPTS - 1
+
+
+def test_a_run_that_says_it_is_done_must_be(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    queue = Queue([run])
+    queue.take(lambda run: True)
+    queue.ended(run)
+    assert [failure.reason for failure in queue.failures] == ["it ended without an error and is not finished"]
+
+
+def test_a_folder_without_a_checkpoint_starts_again_and_one_with_it_is_resumed(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    run.path.mkdir(parents=True)
+    assert start_words(run, tmp_path, run.path)[:2] == ["train", "random-fourroom"]
+    assert not run.path.exists()
+    train(run.experiment, 0, tmp_path, "cpu")
+    assert start_words(run, tmp_path, run.path) == ["resume", str(run.path)]
+    assert RunFolder(run.path).last.exists()
+
+
+def test_the_last_line_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert last_line(log) == "it said nothing"
+    log.write_text("one\n two  words \n\n")
+    assert last_line(log) == "two words"
+
+
+def test_a_machine_holds_what_fits_and_one_run_in_any_case() -> None:
+    machine, need = Machine(cores=4, memory=9_000, gpus=[10_000, 24_000]), Need(1, 2_000, 8_000)
+    assert [machine.take(need, alone=False) for _ in range(4)] == [1, 1, 0, 1]
+    assert machine.take(need, alone=False) is None
+    machine.give_back(need, 1)
+    assert machine.take(need, alone=False) == 1
+    small = Machine(cores=1, memory=100)
+    assert small.take(need, alone=False) is None
+    assert small.take(need, alone=True) == 0
+
+
+def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the driver's program, which this machine may not have."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '80000\\n40000\\n20000\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert this_machine().gpus == [80_000, 40_000, 20_000]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    machine = this_machine()
+    assert (machine.gpus, machine.gpu_names) == ([20_000, 80_000], ("2", "0"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert this_machine().gpus == []
+    program.write_text("#!/bin/sh\nexit 9\n")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert this_machine().gpus == []
+    assert this_machine().cores >= 1
+    assert this_machine().memory > 0
+
+
+def test_grids_need_a_core_and_mazes_a_share_of_a_gpu() -> None:
+    grid, maze = experiments.get("sfl-fourroom"), experiments.get("sfl-doom-small")
+    assert (device_of(grid, "auto"), device_of(maze, "auto"), device_of(grid, "cuda")) == ("cpu", "auto", "cuda")
+    assert need_of(grid, "cpu").gpu_memory == need_of(maze, "cpu").gpu_memory == 0
+    assert need_of(maze, "auto").gpu_memory > 0
+
+
+def test_rates_of_finished_runs_make_the_estimate(tmp_path: Path) -> None:
+    runs = random_runs(tmp_path, seeds=3)
+    machine = Machine(cores=2, memory=8_000)
+    assert most_at_once(runs, machine, "cpu", None) == 2
+    assert most_at_once(runs, machine, "cpu", 3) == 3
+    guess = estimate(runs, look_at(runs), 2, "cpu")
+    assert (guess.missing, guess.guessed) == (3, 3)
+    assert guess.seconds == pytest.approx(3 * (10 + 1_200 / 20_000) / 2)
+    assert "3 to make" in str(guess)
+    assert "the rate of 3 of them is guessed" in str(guess)
+    folder = train(runs[0].experiment, 0, tmp_path, "cpu")
+    (folder.path / "train.csv").write_text("env_steps,time/wall_seconds\n600,10\n1200,60\n")
+    measured = estimate(runs, look_at(runs), 1, "cpu")
+    assert (measured.finished, measured.missing, measured.guessed) == (1, 2, 0)
+    assert measured.seconds == pytest.approx(2 * (10 + 60))  # 1,200 steps at 20 a second, twice
+    assert str(estimate(runs[:1], {runs[0].path: Progress.FINISHED}, 1, "cpu")) == "1 runs: all finished."

@@ -1,0 +1,114 @@
+"""Any object with the agent protocol, on the same tasks as SFL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfl
+from sfl import experiments
+from sfl.agents import make_agent
+from sfl.core.errors import UsageError
+from sfl.data.types import Array, Explanation, Observation
+from sfl.envs import MiniGridConfig, make_env
+from sfl.run.comparison import TaskSet
+from sfl.run.evaluate import evaluate as pose
+
+FOURROOM = experiments.get("random-fourroom")
+
+
+class Forward:
+    """A policy alone: it walks ahead, whatever it sees."""
+
+    def __init__(self, action: Any = 2) -> None:
+        self.action = action
+        self.goals: list[Observation | None] = []
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        self.goals.append(goal)
+
+    def act(self, observations: Array, env_indices: Array) -> Any:
+        return np.full(len(env_indices), self.action)
+
+    def explain(self, env_index: int) -> Explanation:
+        return Explanation()
+
+
+class Learner:
+    """An agent: what is evaluated is the frozen copy that it gives."""
+
+    def __init__(self, copy: Any) -> None:
+        self.copy = copy
+        self.seeds: list[int] = []
+
+    def policy(self, seed: int) -> Any:
+        self.seeds.append(seed)
+        return self.copy
+
+
+@pytest.fixture(scope="module")
+def tasks() -> TaskSet:
+    return sfl.tasks_of(FOURROOM, seed=3, episodes=4)
+
+
+def test_the_tasks_are_those_of_a_run(tasks: TaskSet) -> None:
+    levels = [task.level for task in tasks]
+    assert levels == ["paper"] * 4 + ["any"] * 4
+    again = sfl.tasks_of(experiments.get("sfl-fourroom"), seed=3)
+    assert len(again) == 200
+    drawn = {task.pair: (task.start, task.goal) for task in again if task.level == "any"}
+    assert all(drawn[task.pair] == (task.start, task.goal) for task in tasks if task.level == "any")
+    assert tasks.spec().action_count == 4
+
+
+def test_a_policy_alone_and_an_agent_are_taken(tasks: TaskSet) -> None:
+    forward = Forward()
+    rows = sfl.evaluate(forward, tasks, seed=3, name="forward")
+    assert [(row.level, row.pair) for row in rows] == [(task.level, task.pair) for task in tasks]
+    assert {row.agent for row in rows} == {"forward"}
+    assert len(forward.goals) == len(tasks)
+    assert all(goal is not None and goal.shape == (9, 9, 3) for goal in forward.goals)
+    learner = Learner(Forward())
+    assert sfl.evaluate(learner, tasks, seed=3, name="forward") == rows  # type: ignore[arg-type]
+    assert len(learner.seeds) == 1
+
+
+def test_it_is_the_evaluation_of_a_run(tasks: TaskSet) -> None:
+    """The same rows as training writes for the same seed."""
+    agent = make_agent(FOURROOM.agent, tasks.spec(), 3)
+    rows = sfl.evaluate(agent, tasks, seed=3)
+    assert rows == pose(agent, FOURROOM.env, list(tasks), seed=3)
+
+
+def test_a_plain_list_needs_worlds(tasks: TaskSet) -> None:
+    listed = list(tasks)
+    with pytest.raises(UsageError, match="needs `worlds`, where to pose them"):
+        sfl.evaluate(Forward(), listed)
+    rows = sfl.evaluate(Forward(), listed, FOURROOM.env, seed=3)
+    assert rows == sfl.evaluate(Forward(), tasks, seed=3)
+    in_ours = sfl.evaluate(Forward(), listed, [make_env(MiniGridConfig())], seed=3)
+    assert [row.success for row in in_ours] == [row.success for row in rows]
+    assert sfl.evaluate(Forward(), replace(tasks, tasks=())) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        (object(), "object lacks begin_episode, act, explain; an agent needs policy"),
+        (Learner(object()), "What Learner.policy returns lacks begin_episode"),
+        (Forward(4), r"Forward.act must return actions from 0 to 3, got \[4"),
+        (Forward(-1), "Forward.act must return actions from 0 to 3"),
+        (Forward(0.5), r"Forward.act must return 8 whole numbers, got float64 of shape \(8,\)"),
+    ],
+)
+def test_what_is_no_agent_is_refused(agent: Any, message: str, tasks: TaskSet) -> None:
+    with pytest.raises(UsageError, match=message):
+        sfl.evaluate(agent, tasks)
+
+
+def test_what_are_no_tasks_is_refused() -> None:
+    with pytest.raises(UsageError, match="tasks must be a TaskSet or a list of tasks, got MiniGridConfig"):
+        sfl.evaluate(Forward(), FOURROOM.env)  # type: ignore[arg-type]
