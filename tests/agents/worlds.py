@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from sfl.agents.controller import ControllerConfig
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
@@ -19,6 +20,9 @@ from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.networks import NetworkConfig
+from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
@@ -32,8 +36,16 @@ _edges = EdgeConfig(threshold=0.0, form_every=20)
 _navigator = NavigatorConfig(explore_steps=10)
 _tiny = SFLConfig(_features, _successor, _landmarks, _edges, _navigator, replay_size=400)
 
+_networks = NetworkConfig(
+    retrieval=RetrievalConfig(near=2, far=6, hidden=16, layers=1, dim=16, batch_size=16, learning_rate=1e-3),
+    locomotion=LocomotionConfig(ahead=2, batch_size=16, dim=16, learning_rate=1e-3),
+    updates_per_step=0.05,
+    replay_size=300,
+)
+
 TINY: dict[str, AgentConfig] = {
     "random": RandomConfig(),
+    "controller": ControllerConfig(**vars(_networks)),
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
