@@ -6,9 +6,10 @@ from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | SPTMConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
@@ -16,6 +17,7 @@ _METHODS = {
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
     ControllerConfig: ("controller", ControllerAgent),
+    SPTMConfig: ("sptm", SPTMAgent),
 }
 
 
