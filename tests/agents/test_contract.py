@@ -36,7 +36,14 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 def test_every_registered_method_is_tested() -> None:
     # SFL over frames cannot look at a grid; test_frames.py has a world for it.
     assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl", "controller", "sptm"}
+    assert {agent_name(config) for config in CONFIGS.values()} == {
+        "random",
+        "tabular",
+        "sfl",
+        "controller",
+        "sptm",
+        "sgm",
+    }
 
 
 @every_agent

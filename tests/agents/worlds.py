@@ -15,12 +15,14 @@ from sfl.agents.controller import ControllerConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sgm import ATTEMPTS, SGMConfig
 from sfl.agents.sptm import ShortcutConfig, SPTMConfig
 from sfl.data.types import Agent, AgentState, Array, EnvSpec, Observation, Policy
 from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
 from sfl.learners.retrieval import RetrievalConfig
@@ -50,6 +52,13 @@ TINY: dict[str, AgentConfig] = {
     "controller": ControllerConfig(**vars(_networks)),
     "sptm": SPTMConfig(
         **vars(_networks), memory=TrailConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
+    ),
+    "sgm": SGMConfig(
+        **vars(_networks),
+        memory=TrailConfig(steps=350, every=4),
+        sparse=SparseConfig(merge_cutoff=0.4, consistency_cutoff=0.2, edge_cutoff=0.45),
+        navigator=replace(ATTEMPTS, reach_threshold=0.55, replan_after=4, frontier_steps=20),
+        localize_threshold=0.55,
     ),
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
     "sfl": _tiny,
