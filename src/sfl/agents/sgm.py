@@ -108,10 +108,10 @@ class SparseMemory:
         """Take up arrays made by `state`."""
         columns = (state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
         size = len(state["origin"])
-        tensors = (to_device(state[name], device) for name in ("observations", "features"))
+        observations, features = (to_device(state[name], device) for name in ("observations", "features"))
         nodes = LandmarkSet(max(1, size))
         nodes.load_state(state)
-        return cls(*tensors, nodes, Planner(Edges(size, *columns)))
+        return cls(observations, features, nodes, Planner(Edges(size, *columns)))
 
 
 class SGMPolicy:
@@ -298,13 +298,14 @@ class SGMAgent:
             self._start_cleaning(self._now())
         return metrics
 
-    def _start_cleaning(self, memory: SparseMemory) -> None:
+    def _start_cleaning(self, memory: SparseMemory) -> SGMPolicy:
         """From the next decision on; episodes under way go on."""
         both = self.networks.retrieval, self.networks.locomotion
-        self._cleaner = SGMPolicy(self.config, memory, both, self.spec, self._rng)
+        cleaner = SGMPolicy(self.config, memory, both, self.spec, self._rng)
         for env in range(self.spec.env_count):
-            self._cleaner.begin_episode(env, None)
-        self._trail = Trail(self.config.memory, self.spec)
+            cleaner.begin_episode(env, None)
+        self._cleaner, self._trail = cleaner, Trail(self.config.memory, self.spec)
+        return cleaner
 
     def _metrics(self, memory: SparseMemory) -> Metrics:
         tally = self._tally
@@ -348,11 +349,11 @@ class SGMAgent:
         """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
         self.networks.read_state(state)
         restore_generator(self._rng, state.generators["act"])
-        self._tally, self._cleaner = dict(state.counters["tally"]), None
+        self._tally = dict(state.counters["tally"])
         full = state.counters["full"]
         if not full:
             self._trail.load_state(state.replay)
         if full or self._trail.decisions != state.counters["remembered"]:
-            self._start_cleaning(SparseMemory.from_state(state.graph, self.networks.device))
-        if self._cleaner is not None and "last_views" in state.replay:
-            self._cleaner.read_state(state)
+            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.networks.device))
+            if "last_views" in state.replay:
+                cleaner.read_state(state)
