@@ -59,7 +59,7 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         f"{family}-doom-MAZE-{spawn}"
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
-    }
+    } | {"sptm-rs-doom-MAZE-fixed", "sgm-rs-doom-MAZE-fixed"}
     assert "sfl-doom-small" in families
 
 
@@ -97,3 +97,11 @@ def test_a_memory_starts_from_the_networks_of_the_controller_in_its_maze() -> No
     assert isinstance(tiny.agent, SPTMConfig)
     assert tiny.agent.networks == ""
     assert tiny.agent.memory.steps < tiny.train.eval_every
+
+
+def test_graphs_of_random_spawn_are_asked_the_tasks_of_fixed_spawn() -> None:
+    one, usual = experiments.get("sptm-rs-doom-test-1-fixed"), experiments.get("sptm-doom-test-1-fixed")
+    assert (one.eval, one.train) == (usual.eval, usual.train)
+    assert doom(one.name) == replace(doom(usual.name), spawn="random", pairs="fixed")
+    assert isinstance(one.agent, SPTMConfig)
+    assert "controller-doom-test-1-random/" in one.agent.networks
