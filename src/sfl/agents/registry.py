@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sgm import SGMAgent, SGMConfig
+from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | SPTMConfig | SGMConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
     FrameSFLConfig: ("sfl", SFLAgent),
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
+    ControllerConfig: ("controller", ControllerAgent),
+    SPTMConfig: ("sptm", SPTMAgent),
+    SGMConfig: ("sgm", SGMAgent),
 }
 
 

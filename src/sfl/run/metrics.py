@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from sfl.run.metric import Metric
+from sfl.run.network_metrics import NETWORK_METRICS
+
 LEVEL = "<level>"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One name and how to read it."""
-
-    name: str
-    file: Literal["train", "eval"]
-    """The CSV file it is a column of."""
-    unit: str
-    meaning: str
-    bad: str
-    """What a bad value looks like."""
-    kind: Literal["mean", "last"] = "last"
-    """How the values between two rows become one: their mean, or the newest."""
-
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -254,6 +240,7 @@ METRICS: tuple[Metric, ...] = (
         "Seconds of training so far, evaluation and saving left out, summed over resumes.",
         "Above what the steps and their rate explain: the machine was busy with something else.",
     ),
+    *NETWORK_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})
