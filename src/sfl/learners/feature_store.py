@@ -10,6 +10,38 @@ from sfl.data.types import Array
 from sfl.learners.device import to_device
 
 
+class FreeSlots:
+    """The numbers below a capacity that nothing is kept under."""
+
+    def __init__(self, capacity: int) -> None:
+        self._numbers = np.arange(capacity - 1, -1, -1)  # the first `_count` of these are free, the last goes first
+        self._count = capacity
+
+    def take(self, count: int) -> Array:
+        """So many slots, which are no longer free."""
+        left = self._count - count
+        if left < 0:
+            raise IndexError(f"{count} more features than there is room for: {self._count} slots are free")
+        slots = self._numbers[left : self._count][::-1].copy()
+        self._count = left
+        return slots
+
+    def give_back(self, slots: Array) -> None:
+        """These are free again."""
+        after = self._count + len(slots)
+        self._numbers[self._count : after] = slots
+        self._count = after
+
+    def numbers(self) -> Array:
+        """All that are free, in the reverse order of being taken."""
+        return self._numbers[: self._count].copy()
+
+    def set(self, numbers: Array) -> None:
+        """Take up what `numbers` gave."""
+        self._count = len(numbers)
+        self._numbers[: self._count] = numbers
+
+
 class FeatureStore:
     """As many feature vectors as a replay can refer to; slot -1 is the one for what was before an episode.
 
@@ -20,8 +52,7 @@ class FeatureStore:
         self._rows = torch.zeros(capacity + 1, len(fill), device=fill.device)
         self._rows[-1] = fill
         self._traces = torch.zeros(capacity + 1, traces * len(fill), device=fill.device)
-        self._free = np.arange(capacity - 1, -1, -1)  # the first `_free_count` of these are free, the last goes first
-        self._free_count = capacity
+        self._free = FreeSlots(capacity)
 
     def hold(self, observation: Array) -> int:
         """The slot of one feature vector."""
@@ -29,11 +60,7 @@ class FeatureStore:
 
     def hold_rows(self, features: Tensor) -> Array:
         """The slots [B] of features [B, (traces + 1) * F], traces first; each is referred to once."""
-        left = self._free_count - len(features)
-        if left < 0:
-            raise IndexError(f"{len(features)} more features than there is room for: {self._free_count} slots are free")
-        slots = self._free[left : self._free_count][::-1].copy()
-        self._free_count = left
+        slots = self._free.take(len(features))
         places, rows = to_device(slots, self._rows.device), features.to(self._rows)
         self._rows.index_copy_(0, places, rows[:, self._traces.shape[1] :])
         if self._traces.shape[1]:
@@ -46,9 +73,7 @@ class FeatureStore:
 
     def release_rows(self, slots: Array) -> None:
         """The slots [B] may be used again."""
-        after = self._free_count + len(slots)
-        self._free[self._free_count : after] = slots
-        self._free_count = after
+        self._free.give_back(slots)
 
     def places(self, slots: Array) -> Array:
         """Slots [...] as `at` wants them: numbers from 0 on."""
@@ -78,11 +103,10 @@ class FeatureStore:
         """Plain arrays."""
         rows = {"feature_rows": self._rows, "feature_traces": self._traces}
         arrays = {name: value.cpu().numpy().copy() for name, value in rows.items()}
-        return arrays | {"feature_free": self._free[: self._free_count].copy()}
+        return arrays | {"feature_free": self._free.numbers()}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
         """Take up arrays made by `state`; what is held is what is not free."""
         self._rows.copy_(torch.from_numpy(state["feature_rows"]))
         self._traces.copy_(torch.from_numpy(state["feature_traces"]))
-        self._free_count = len(state["feature_free"])
-        self._free[: self._free_count] = state["feature_free"]
+        self._free.set(state["feature_free"])

@@ -14,6 +14,9 @@ from sfl.data.types import Array
 from sfl.learners.moments import MomentPairs, draw_offsets
 from sfl.nn.frame_encoders import FrameEncoder
 
+PAIRS_AT_ONCE = 1 << 17
+"""Pairs of codes that pass the head together where all are compared with all: of more the memory would not hold."""
+
 
 @dataclass(frozen=True)
 class ReachabilityConfig:
@@ -68,6 +71,29 @@ class ReachabilityHead(nn.Sequential):
             parts += [nn.Linear(size, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
             size = hidden
         super().__init__(*parts, nn.Linear(size, 2))
+
+    def table(self, first: Tensor, second: Tensor, at_once: int = PAIRS_AT_ONCE) -> Tensor:
+        """Chance [B, N] that each of the codes [B, F] is near each of [N, F]; without gradient, in evaluation mode.
+
+        Up to its first product the head treats the two codes apart, so that much is done once for each code.
+        """
+        norm, product = self[0], self[2]
+        assert isinstance(norm, nn.BatchNorm1d)
+        assert isinstance(product, nn.Linear)
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+        scales, shifts = scale.chunk(2), (norm.bias - norm.running_mean * scale).chunk(2)
+        weights = product.weight.chunk(2, dim=1)
+        left, right = (
+            functional.relu(codes * scales[side] + shifts[side]) @ weights[side].T
+            for side, codes in enumerate((first, second))
+        )
+        right = right + product.bias
+        rows, rest = max(1, at_once // max(1, len(second))), nn.Sequential(*list(self)[3:])
+        parts = [rest(part.unsqueeze(1).add(right).flatten(0, 1)) for part in left.split(rows)]
+        scores = torch.cat(parts).float() if parts else left.new_zeros(0, 2)
+        return (scores[:, 1] - scores[:, 0]).sigmoid().view(len(first), len(second))
 
 
 def reachability_loss(scores: Tensor, near: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -23,6 +23,8 @@ Kind = Literal["resnet18", "place", "compact"]
 FRAME_SIZE = (120, 160)
 """Height and width of a game's frames."""
 HALF_SIZE = (60, 80)
+RGB = 3
+"""Channels of one frame."""
 
 
 def halve(frames: Tensor) -> Tensor:
@@ -82,27 +84,27 @@ class Residual(nn.Module):
         return functional.relu(hidden + self.shortcut(pixels))
 
 
-def _resnet18(dim: int, normalised: bool) -> nn.Sequential:
+def _resnet18(channels: int, dim: int, normalised: bool) -> nn.Sequential:
     """ResNet-18 with linear outputs, as in SPTM's reachability network."""
     widths = ((64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2))
     blocks = [Residual(inputs, outputs, stride, normalised) for inputs, outputs, stride in (*widths, (512, 512, 1))]
-    stem = [Convolution(3, 64, 7, 2, normalised), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    stem = [Convolution(channels, 64, 7, 2, normalised), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
 
 
-def _place(dim: int, normalised: bool) -> nn.Sequential:
+def _place(channels: int, dim: int, normalised: bool) -> nn.Sequential:
     """Six residual blocks; where in the picture something is stays known to the last layer, unlike in ResNet-18."""
     widths = ((32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1))
     blocks = [Residual(inputs, outputs, stride, normalised) for inputs, outputs, stride in widths]
-    stem = [Convolution(3, 32, 5, 2, normalised), nn.ReLU()]
+    stem = [Convolution(channels, 32, 5, 2, normalised), nn.ReLU()]
     squeeze = [Convolution(256, 48, 1, 1, normalised), nn.ReLU()]
     return nn.Sequential(*stem, *blocks, *squeeze, nn.Flatten(), nn.Linear(48 * 8 * 10, dim))
 
 
-def _compact(dim: int, normalised: bool) -> nn.Sequential:
+def _compact(channels: int, dim: int, normalised: bool) -> nn.Sequential:
     """Large strides first: most of the time of a small network goes into its large pictures."""
     layers: list[nn.Module] = []
-    for inputs, outputs, size, stride in ((3, 32, 6, 4), (32, 64, 3, 2), (64, 128, 3, 2), (128, 128, 3, 1)):
+    for inputs, outputs, size, stride in ((channels, 32, 6, 4), (32, 64, 3, 2), (64, 128, 3, 2), (128, 128, 3, 1)):
         layers += [Convolution(inputs, outputs, size, stride, normalised), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 4 * 5, dim))
 
@@ -111,7 +113,8 @@ def _compact(dim: int, normalised: bool) -> nn.Sequential:
 class _Plan:
     """What a kind of encoder is made of."""
 
-    body: Callable[[int, bool], nn.Sequential]
+    body: Callable[[int, int, bool], nn.Sequential]
+    """Made of channels, features, and whether it has batch normalization."""
     dim: int
     size: tuple[int, int]
     """Height and width of the frames it looks at."""
@@ -136,15 +139,18 @@ class FrameEncoder(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, kind: Kind, normalised: bool = False) -> None:
-        """`normalised`: with batch normalization, to be trained."""
+    def __init__(self, kind: Kind, normalised: bool = False, channels: int = RGB, outputs: int | None = None) -> None:
+        """`normalised`: with batch normalization, to be trained. Several frames side by side have more channels;
+        `outputs`: other than the kind's own number of features."""
         super().__init__()
         plan = _PLANS[kind]
         self.name: Kind = kind
-        self.dim, self.size, self.normalised = plan.dim, plan.size, normalised
-        self.body = plan.body(plan.dim, normalised).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.register_buffer("mean", torch.zeros(plan.dim))
-        self.register_buffer("std", torch.ones(plan.dim))
+        self.dim = plan.dim if outputs is None else outputs
+        self.size, self.normalised, self.channels = plan.size, normalised, channels
+        body = plan.body(channels, self.dim, normalised)
+        self.body = body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.register_buffer("mean", torch.zeros(self.dim))
+        self.register_buffer("std", torch.ones(self.dim))
 
     def forward(self, frames: Tensor) -> Tensor:
         """Standardised features [B, dim]."""
@@ -188,7 +194,7 @@ class FrameEncoder(nn.Module):
     @torch.no_grad()
     def folded(self) -> Self:
         """The same encoder without batch normalization, on the same device, to be used and not trained."""
-        plain = type(self)(self.name).to(self.mean.device).eval().requires_grad_(False)
+        plain = type(self)(self.name, False, self.channels, self.dim).to(self.mean.device).eval().requires_grad_(False)
         learned = dict(self.named_modules())
         for name, module in plain.named_modules():
             if isinstance(module, Convolution):

@@ -1,0 +1,88 @@
+"""R, the retrieval network: is one observation within a few decisions of the other? (SPTM, Savinov et al., 2018)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sfl.core.config import require
+from sfl.data.types import Array, EnvSpec, Metrics
+from sfl.learners.reachability import ReachabilityConfig, ReachabilityHead, reachability_loss
+from sfl.learners.trained import Trained
+from sfl.nn.frame_encoders import Kind
+from sfl.nn.observation_networks import feature_network
+
+ENCODE_AT_ONCE = 1_024
+"""Observations that are encoded together; of more the memory would not hold what is in between."""
+
+
+@dataclass(frozen=True)
+class RetrievalConfig(ReachabilityConfig):
+    """The retrieval network R, and how it learns."""
+
+    far: int = 24
+    """Negatives are more than this many decisions apart, in the same walk."""
+    batch_size: int = 64
+    """Pairs in a batch, half of them positive."""
+    encoder: Kind = "resnet18"
+    """What looks at either frame (other observations have small encoders of their own)."""
+    dim: int = 64
+    """Features of observations that are no frames."""
+    learning_rate: float = 1e-4
+    """Adam's step size."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.dim >= 1, f"retrieval.dim must be at least 1, got {self.dim}.")
+        require(self.learning_rate > 0, f"retrieval.learning-rate must be positive, got {self.learning_rate}.")
+
+
+class RetrievalNetwork(nn.Module):
+    """One encoder for both observations, and a head for the two codes."""
+
+    def __init__(self, config: RetrievalConfig, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.encoder, self.dim = feature_network(shape, config.encoder, config.dim)
+        self.head = ReachabilityHead(self.dim, config.hidden, config.layers)
+
+    def forward(self, triplets: Tensor) -> Tensor:
+        """Scores [2B, 2] of far and near, of some with those near and then with those far, given [3, B, ...]."""
+        some, near, far = self.encoder(triplets.flatten(0, 1)).chunk(3)
+        pairs = torch.cat([torch.cat([some, near], dim=1), torch.cat([some, far], dim=1)])
+        scores: Tensor = self.head(pairs)
+        return scores
+
+
+class Retrieval(Trained[RetrievalNetwork]):
+    """R, its optimiser and its gradient step."""
+
+    def __init__(self, config: RetrievalConfig, spec: EnvSpec, seed: int, device: torch.device | str) -> None:
+        self.config = config
+        shape = spec.observation_shape
+        super().__init__("retrieval", lambda: RetrievalNetwork(config, shape), config.learning_rate, seed, device)
+
+    @property
+    def dim(self) -> int:
+        """Features of an observation."""
+        return self.network.dim
+
+    @torch.no_grad()
+    def features(self, observations: Array | Tensor) -> Tensor:
+        """Features [B, F] of observations [B, ...]."""
+        parts = self.on_device(observations).split(ENCODE_AT_ONCE)
+        with self.precision():
+            return torch.cat([self.network.encoder(part).float() for part in parts])
+
+    @torch.no_grad()
+    def reachable(self, first: Tensor, second: Tensor) -> Tensor:
+        """Chance [B, N] that what has features [N, F] is within `near` decisions of what has features [B, F]."""
+        with self.precision():
+            return self.network.head.table(first, second)
+
+    def update(self, triplets: Tensor) -> Metrics:
+        """One gradient step on observations [3, B, ...]: some, others near them and others far from them, which are
+        B positive pairs and B negative ones (`WalkReplay.triplets` draws them)."""
+        near = torch.arange(2 * triplets.shape[1], device=self.device) < triplets.shape[1]
+        return self.descend(lambda: reachability_loss(self.network(triplets), near))
