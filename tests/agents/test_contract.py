@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sfl.agents import AgentConfig, agent_name, make_agent
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig
 from sfl.data.types import Agent
 from sfl.envs import Task
@@ -34,7 +35,7 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 def test_every_registered_method_is_tested() -> None:
     # SFL over frames cannot look at a grid; test_frames.py has a world for it.
     assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl"}
+    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl", "ec"}
 
 
 @every_agent
@@ -45,7 +46,7 @@ def test_actions_are_actions_and_metrics_are_numbers(name: str) -> None:
     assert drawn == {0, 1, 2, 3}
     metrics = agent.update()
     assert all(isinstance(value, float) and np.isfinite(value) for value in metrics.values())
-    if name != "random":
+    if name not in ("random", "ec"):  # which have no graph
         assert metrics["graph/landmark_count"] > 2
         assert metrics["graph/edge_count"] > 0
         assert metrics["explore/frontier_trips"] > 0
@@ -101,7 +102,7 @@ def test_a_policy_of_an_untrained_agent_acts(name: str) -> None:
     assert policy.act(np.zeros((1, 9, 9, 3), dtype=np.uint8), np.array([0])).shape == (1,)
 
 
-@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, SFLConfig)])
+@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, SFLConfig | ECConfig)])
 def test_learning_touches_no_global_generator(name: str) -> None:
     before = torch.get_rng_state(), np.random.get_state(legacy=False)  # noqa: NPY002
     start(name, 60)

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
@@ -19,6 +20,9 @@ from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.ppo import PPOConfig
+from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
@@ -30,11 +34,21 @@ _successor = SuccessorConfig(hidden=(32,), batch_norm=False, batch_size=16, star
 _landmarks = LandmarkConfig(start_step=200, add_every=20, update_every=30)
 _edges = EdgeConfig(threshold=0.0, form_every=20)
 _navigator = NavigatorConfig(explore_steps=10)
+_ec = ECConfig(
+    ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2),
+    retrieval=RetrievalConfig(near=2, far=6, hidden=16, layers=1, dim=16, batch_size=16),
+    locomotion=LocomotionConfig(dim=16, batch_size=16),
+    replay_size=400,
+    train_every=100,
+    retrieval_batches=4,
+    locomotion_batches=2,
+)
 _tiny = SFLConfig(_features, _successor, _landmarks, _edges, _navigator, replay_size=400)
 
 TINY: dict[str, AgentConfig] = {
     "random": RandomConfig(),
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
+    "ec": _ec,
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
     "sfl-whitened": replace(

@@ -13,6 +13,7 @@ from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
 from sfl.learners.device import Fetched, to_device
 from sfl.learners.episodic_memory import BonusConfig, EpisodicMemory
+from sfl.learners.locomotion import Locomotion, LocomotionConfig
 from sfl.learners.ppo import PPO, PPOConfig, decide
 from sfl.learners.retrieval import Retrieval, RetrievalConfig
 from sfl.learners.rollouts import Rollouts
@@ -27,17 +28,22 @@ class ECConfig:
     bonus: BonusConfig = field(default_factory=BonusConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+    locomotion: LocomotionConfig = field(default_factory=LocomotionConfig)
     replay_size: int = 20_000
-    """Newest environment steps, over all environments, that the retrieval network learns from."""
-    retrieval_every: int = 20_000
-    """Environment steps between two trainings of the retrieval network; 0 = it stays as it is."""
+    """Newest environment steps, over all environments, that the networks R and L learn from."""
+    train_every: int = 20_000
+    """Environment steps between two trainings of R and L; 0 = never."""
     retrieval_batches: int = 400
-    """Gradient steps of a training."""
+    """Gradient steps of R in a training."""
+    locomotion_batches: int = 0
+    """Gradient steps of L in a training; 0 = there is no L. Exploring needs none: it is for `sptm` and `sgm`, which can
+    begin with the networks of this run."""
 
     def __post_init__(self) -> None:
         require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
-        require(self.retrieval_every >= 0, f"retrieval-every must be 0 (never) or more, got {self.retrieval_every}.")
-        require(self.retrieval_batches >= 1, f"retrieval-batches must be at least 1, got {self.retrieval_batches}.")
+        for name in ("train_every", "retrieval_batches", "locomotion_batches"):
+            option, value = name.replace("_", "-"), getattr(self, name)
+            require(value >= 0, f"{option} must be 0 or more, got {value}.")
 
 
 class ExplorerPolicy:
@@ -70,14 +76,17 @@ class EpisodicCuriosityAgent:
         self._rng, self._replay_rng = rngs["act"], rngs["replay"]
         self._ppo = PPO(config.ppo, spec, seed, self._device)
         self._retrieval = Retrieval(config.retrieval, spec, seed, self._device)
+        self._locomotion = Locomotion(config.locomotion, spec, seed, device) if config.locomotion_batches else None
         self._memory = EpisodicMemory(config.bonus, spec.env_count, self._retrieval.dim, self._device)
         seen_shape = self._ppo.network.seen_shape
-        self._rollouts = Rollouts(
-            config.ppo.horizon, spec.env_count, seen_shape, spec.observation_dtype, self._device
-        )
+        self._rollouts = Rollouts(config.ppo.horizon, spec.env_count, seen_shape, spec.observation_dtype, self._device)
         self._walks = WalkReplay(spec, config.replay_size, self._device)
         self.env_steps = self._observed = 0
         self._earned, self._visits = 0.0, 0
+
+    @property
+    def _networks(self) -> list[PPO | Retrieval | Locomotion]:
+        return [self._ppo, self._retrieval, *([self._locomotion] if self._locomotion else [])]
 
     @property
     def _curious(self) -> bool:
@@ -132,10 +141,11 @@ class EpisodicCuriosityAgent:
         self.env_steps += self._observed
         self._observed = 0
         metrics = self._improve() if self._rollouts.ready else Metrics()
-        every = self.config.retrieval_every
+        every = self.config.train_every
         if every and self.env_steps // every > before // every:
-            metrics |= self._train_retrieval()
+            metrics |= self._train_networks()
         metrics["explore/memory_size"] = float(self._memory.sizes.mean())
+        metrics["train/gradient_steps"] = float(sum(network.gradient_steps for network in self._networks))
         return metrics
 
     def _improve(self) -> Metrics:
@@ -147,12 +157,20 @@ class EpisodicCuriosityAgent:
         self._earned, self._visits = 0.0, 0
         return metrics
 
-    def _train_retrieval(self) -> Metrics:
+    def _train_networks(self) -> Metrics:
+        """R, and L if there is one, on the newest experience."""
+        config, metrics = self.config, Metrics()
         if not self._curious:
             self._rollouts.take()  # what was done without a bonus
-        metrics = Metrics()
-        for _ in range(self.config.retrieval_batches):
-            metrics |= self._retrieval.learn(self._walks, self._replay_rng)
+        for _ in range(config.retrieval_batches):
+            near, far = config.retrieval.near, config.retrieval.far
+            triplets = self._walks.triplets(self._replay_rng, config.retrieval.batch_size // 2, near, far)
+            if triplets is not None:
+                metrics |= self._retrieval.update(triplets)
+        for _ in range(config.locomotion_batches if self._locomotion else 0):
+            chases = self._walks.chases(self._replay_rng, config.locomotion.batch_size, config.locomotion.ahead)
+            if chases is not None:
+                metrics |= self._locomotion.update(*chases)
         return metrics
 
     def explain(self, env_index: int) -> Explanation:
@@ -162,3 +180,26 @@ class EpisodicCuriosityAgent:
     def policy(self, seed: int) -> ExplorerPolicy:
         """The actor as it is now; it goes exploring whatever the goal."""
         return ExplorerPolicy(self._ppo.frozen(), spawn(seed, ["policy"])["policy"], self._device)
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+        generators = {"act": generator_state(self._rng), "replay": generator_state(self._replay_rng)}
+        state = AgentState(generators=generators)
+        for part in self._networks:
+            part.write_state(state)
+        state.replay = self._walks.state() | self._rollouts.state() | self._memory.state()
+        state.counters |= {"env_steps": self.env_steps, "earned": self._earned, "visits": self._visits}
+        return state
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`; a slim copy, without a replay, still explores."""
+        restore_generator(self._rng, state.generators["act"])
+        restore_generator(self._replay_rng, state.generators["replay"])
+        for part in self._networks:
+            part.read_state(state)
+        if state.replay:
+            self._walks.load_state(state.replay)
+            self._rollouts.load_state(state.replay)
+            self._memory.load_state(state.replay)
+        counters = state.counters
+        self.env_steps, self._earned, self._visits = counters["env_steps"], counters["earned"], counters["visits"]

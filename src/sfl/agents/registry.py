@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ECConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
     FrameSFLConfig: ("sfl", SFLAgent),
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
+    ECConfig: ("ec", EpisodicCuriosityAgent),
 }
 
 
