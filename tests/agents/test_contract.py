@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig
+from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.data.types import Agent
 from sfl.envs import Task
 
@@ -18,6 +17,8 @@ from .worlds import DOOM_LIKE, FOURROOM, TINY, Run, assert_same_state, evaluate,
 
 GOAL_TASKS = [Task("any", pair, (1, 1, 0), goal, 25) for pair, goal in enumerate([(7, 1, 0), (6, 7, 0), (1, 3, 0)])]
 CONFIGS = TINY | {"sfl-doom-like": DOOM_LIKE}
+WITHOUT_GRAPH = {"random", "controller", "ec"}
+WITHOUT_TRIPS = {"sptm"}
 every_agent = pytest.mark.parametrize("name", CONFIGS)
 
 
@@ -35,7 +36,8 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 def test_every_registered_method_is_tested() -> None:
     # SFL over frames cannot look at a grid; test_frames.py has a world for it.
     assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl", "ec"}
+    names = {"random", "tabular", "sfl", "controller", "ec", "sptm"}
+    assert {agent_name(config) for config in CONFIGS.values()} == names
 
 
 @every_agent
@@ -46,9 +48,10 @@ def test_actions_are_actions_and_metrics_are_numbers(name: str) -> None:
     assert drawn == {0, 1, 2, 3}
     metrics = agent.update()
     assert all(isinstance(value, float) and np.isfinite(value) for value in metrics.values())
-    if name not in ("random", "ec"):  # which have no graph
+    if name not in WITHOUT_GRAPH:
         assert metrics["graph/landmark_count"] > 2
         assert metrics["graph/edge_count"] > 0
+    if name not in WITHOUT_GRAPH | WITHOUT_TRIPS:
         assert metrics["explore/frontier_trips"] > 0
     some = agent.act(np.zeros((1, 9, 9, 3), dtype=np.uint8), np.array([1]))  # one environment alone
     assert some.shape == (1,)
@@ -102,7 +105,7 @@ def test_a_policy_of_an_untrained_agent_acts(name: str) -> None:
     assert policy.act(np.zeros((1, 9, 9, 3), dtype=np.uint8), np.array([0])).shape == (1,)
 
 
-@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, SFLConfig | ECConfig)])
+@every_agent
 def test_learning_touches_no_global_generator(name: str) -> None:
     before = torch.get_rng_state(), np.random.get_state(legacy=False)  # noqa: NPY002
     start(name, 60)

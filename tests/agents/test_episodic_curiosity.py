@@ -12,6 +12,7 @@ from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
 from sfl.core.errors import UsageError
 from sfl.data.types import Array, EnvSpec, Policy, Transitions
 from sfl.learners.episodic_memory import BonusConfig
+from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.run.rollout import EnvSession, Episode, rollout
@@ -21,12 +22,13 @@ from .worlds import Run, make_corridor, one_hot
 LENGTH, TIME, ENVS = 40, 50, 8
 CORRIDOR = EnvSpec((LENGTH,), "float32", 3, ENVS)
 CURIOUS = ECConfig(
-    BonusConfig(scale=1.0, capacity=40),
-    PPOConfig(horizon=25, dim=32, learning_rate=2e-3, clip=0.2, gamma=0.95, minibatches=2, entropy=0.05),
-    RetrievalConfig(near=2, far=15, hidden=32, layers=1, dim=16, learning_rate=3e-3),
+    retrieval=RetrievalConfig(near=2, far=15, hidden=32, layers=1, dim=16, learning_rate=3e-3),
+    locomotion=LocomotionConfig(batch_size=8, dim=8),
+    updates_per_step=0.05,
     replay_size=4_000,
     train_every=800,
-    retrieval_batches=40,
+    bonus=BonusConfig(scale=1.0, capacity=40),
+    ppo=PPOConfig(horizon=25, dim=32, learning_rate=2e-3, clip=0.2, gamma=0.95, minibatches=2, entropy=0.05),
 )
 
 
@@ -48,8 +50,8 @@ def explorer(config: ECConfig, decisions: int, seed: int = 0) -> EpisodicCuriosi
 
 
 def test_for_the_bonus_it_walks_down_a_corridor_that_it_does_not_walk_down_without() -> None:
-    with_bonus = covered(explorer(CURIOUS, 300).policy(0))
-    without = covered(explorer(replace(CURIOUS, bonus=replace(CURIOUS.bonus, scale=0.0)), 300).policy(0))
+    with_bonus = covered(explorer(CURIOUS, 400).policy(0))
+    without = covered(explorer(replace(CURIOUS, bonus=replace(CURIOUS.bonus, scale=0.0)), 400).policy(0))
     assert with_bonus > 0.85
     assert without < 0.5
 
@@ -77,9 +79,9 @@ class Walked:
     def __init__(self) -> None:
         # A network that has learned nothing calls all views half alike; the threshold lies amid what it says.
         bonus = BonusConfig(scale=2.0, percentile=70, novelty_threshold=0.0, capacity=4)
-        config = replace(CURIOUS, bonus=bonus, ppo=PPOConfig(horizon=50, dim=8), train_every=0)
+        config = replace(CURIOUS, bonus=bonus, ppo=PPOConfig(horizon=50, dim=8), train_every=10_000)
         self.agent = EpisodicCuriosityAgent(config, EnvSpec((6,), "float32", 3, 2), 0, "cpu")
-        self.agent._retrieval.gradient_steps = 1  # it holds itself to be taught
+        self.agent.networks.retrieval.gradient_steps = 1  # it holds itself to be taught
         self.memory: list[list[int]] = [[], []]
         self.rewards: list[list[float]] = [[], []]
 
@@ -103,7 +105,7 @@ class Walked:
         self.agent.act(one_hot(number)[None], np.array([env]))
 
     def _visit(self, env: int, number: int) -> float:
-        retrieval, known = self.agent._retrieval, self.memory[env]
+        retrieval, known = self.agent.networks.retrieval, self.memory[env]
         features = retrieval.features(np.eye(6, dtype=np.float32))
         chances = retrieval.reachable(features[[number]], features[known])[0].numpy()
         earned = 0.5 - (float(np.percentile(chances, 70)) if known else 0.0)
@@ -159,9 +161,10 @@ def test_it_looks_at_frames() -> None:
         CURIOUS,
         ppo=PPOConfig(horizon=5, dim=16, epochs=1, minibatches=1),
         retrieval=RetrievalConfig(near=1, far=3, hidden=16, layers=1, encoder="compact", batch_size=4),
+        locomotion=LocomotionConfig(encoder="compact", batch_size=4),
         replay_size=100,
         train_every=12,
-        retrieval_batches=2,
+        updates_per_step=0.2,
     )
     agent, rng, metrics = EpisodicCuriosityAgent(config, spec, 0, "cpu"), np.random.default_rng(0), {}
     for env in (0, 1):
@@ -178,11 +181,11 @@ def test_it_looks_at_frames() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("replay_size", 10, "replay-size must be at least 100, got 10"),
-        ("train_every", -1, "train-every must be 0 or more, got -1"),
-        ("locomotion_batches", -2, "locomotion-batches must be 0 or more, got -2"),
+        ("replay_size", 0, "replay-size must be at least 1, got 0"),
+        ("train_every", 0, "train-every must be at least 1, got 0"),
+        ("updates_per_step", 0.0, "ec needs a retrieval network: name one as networks, or let one learn"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(name: str, value: int, text: str) -> None:
+def test_settings_that_make_no_sense_are_refused(name: str, value: float, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         ECConfig(**{name: value})  # type: ignore[arg-type]

@@ -11,20 +11,24 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.random_agent import RandomConfig
+from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
-from sfl.data.types import Agent, AgentState, Array, EnvSpec, Policy
+from sfl.agents.sptm import ShortcutConfig, SPTMConfig
+from sfl.data.types import Agent, AgentState, Array, EnvSpec, Observation, Policy
 from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
 from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.networks import NetworkConfig
 from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
+from sfl.learners.trail import TrailConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
 
 FOURROOM = EnvSpec((9, 9, 3), "uint8", 4, 2)
@@ -34,21 +38,23 @@ _successor = SuccessorConfig(hidden=(32,), batch_norm=False, batch_size=16, star
 _landmarks = LandmarkConfig(start_step=200, add_every=20, update_every=30)
 _edges = EdgeConfig(threshold=0.0, form_every=20)
 _navigator = NavigatorConfig(explore_steps=10)
-_ec = ECConfig(
-    ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2),
-    retrieval=RetrievalConfig(near=2, far=6, hidden=16, layers=1, dim=16, batch_size=16),
-    locomotion=LocomotionConfig(dim=16, batch_size=16),
-    replay_size=400,
-    train_every=100,
-    retrieval_batches=4,
-    locomotion_batches=2,
-)
 _tiny = SFLConfig(_features, _successor, _landmarks, _edges, _navigator, replay_size=400)
+
+_networks = NetworkConfig(
+    retrieval=RetrievalConfig(near=2, far=6, hidden=16, layers=1, dim=16, batch_size=16, learning_rate=1e-3),
+    locomotion=LocomotionConfig(ahead=2, batch_size=16, dim=16, learning_rate=1e-3),
+    updates_per_step=0.05,
+    replay_size=300,
+)
 
 TINY: dict[str, AgentConfig] = {
     "random": RandomConfig(),
+    "controller": ControllerConfig(**vars(_networks)),
+    "ec": ECConfig(**vars(_networks), ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2), train_every=100),
+    "sptm": SPTMConfig(
+        **vars(_networks), memory=TrailConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
+    ),
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
-    "ec": _ec,
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
     "sfl-whitened": replace(
@@ -101,8 +107,34 @@ class Corridor(gym.Env[Any, Any]):
         return self.cell, 0.0, False, False, {}
 
 
-def make_corridor(length: int, max_steps: int) -> GoalWrapper:
-    return GoalWrapper(Corridor(length), max_steps=max_steps)
+class Zigzag(Corridor):
+    """In every other cell the actions 0 and 1 change their meaning: no direction holds for the whole way."""
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return super().step(zigzag(action, self.cell))
+
+
+def zigzag(way: int, cell: int) -> int:
+    """The action for a way (0 back, 1 ahead, 2 stay), and the way of an action."""
+    return 1 - way if cell % 2 and way < 2 else way
+
+
+class Wanderer(RandomAgent):
+    """Walks up and down a zigzag: mostly on as before. A walk of chance would hardly leave its start."""
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        self.ways = getattr(self, "ways", {}) | {env_index: 1}
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        for env in env_indices.tolist():
+            if self._rng.random() < 0.15:
+                self.ways[env] = int(self._rng.integers(self.spec.action_count))
+        cells = observations.argmax(1).tolist()
+        return np.array([zigzag(self.ways[env], cell) for env, cell in zip(env_indices.tolist(), cells, strict=True)])
+
+
+def make_corridor(length: int, max_steps: int, kind: type[Corridor] = Corridor) -> GoalWrapper:
+    return GoalWrapper(kind(length), max_steps=max_steps)
 
 
 def fourrooms(count: int, spawn: str = "fixed", goal_terminates: bool = False) -> list[gym.Env[Any, Any]]:

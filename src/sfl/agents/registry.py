@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ECConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | ECConfig | SPTMConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
     FrameSFLConfig: ("sfl", SFLAgent),
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
+    ControllerConfig: ("controller", ControllerAgent),
     ECConfig: ("ec", EpisodicCuriosityAgent),
+    SPTMConfig: ("sptm", SPTMAgent),
 }
 
 

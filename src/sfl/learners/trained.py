@@ -78,8 +78,7 @@ class Trained(Generic[Network]):
         state.counters[f"{self.name}_gradient_steps"] = self.gradient_steps
 
     def read_state(self, state: AgentState) -> None:
-        """Everything that `write_state` wrote; a slim copy has no optimiser."""
+        """Everything that `write_state` wrote."""
         self.take(state.networks)
-        if state.optimisers:
-            self._optimiser.load_state(self.name, state.optimisers)
+        self._optimiser.load_state(self.name, state.optimisers)
         self.gradient_steps = int(state.counters[f"{self.name}_gradient_steps"])

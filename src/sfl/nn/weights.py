@@ -1,7 +1,8 @@
-"""Encoders in files: safetensors, half precision, and in the header what they are and how they came about.
+"""Networks in files: safetensors, half precision, and in the header what they are and how they came about.
 
 An encoder is kept folded (`FrameEncoder.folded`). Matrices and kernels are stored in half precision, vectors in full:
-they are few, and the statistics among them may be large.
+they are few, and the statistics among them may be large. Networks that go on learning are kept as they learn, under
+the names that a checkpoint has for them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from sfl.core.errors import CheckpointError, UsageError, unknown_name
+from sfl.data.types import Array
 from sfl.nn.frame_encoders import KINDS, FrameEncoder
 
 FORMAT = "1"
@@ -98,13 +100,38 @@ def _some(names: Sequence[str]) -> str:
 
 
 def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> None:
-    """Write an encoder and its card; what the file held stays whole until the new content is."""
-    header = {**card, "format": FORMAT, "kind": encoder.name, "dim": str(encoder.dim)}
-    tensors = {name: _stored(value) for name, value in encoder.folded().state_dict().items()}
+    """Write an encoder and its card."""
+    _write(encoder.folded().state_dict(), path, {**card, "kind": encoder.name, "dim": str(encoder.dim)})
+
+
+def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of all networks in a file, among them those of these names."""
+    make = f"make one: sfl network train {names[0]} --out FILE{SUFFIX}"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except OSError as error:
+        raise UsageError(f"Cannot read networks from {path}: {error.strerror or error}; {make}.") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
+    missing = [name for name in names if not any(key.startswith(f"{name}.") for key in arrays)]
+    if missing:
+        raise CheckpointError(f"{path} holds no {missing[0]} network; {make}.")
+    return arrays
+
+
+def save_networks(networks: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:
+    """Write networks, each under names that begin with its own, and their card."""
+    _write(networks, path, card)
+
+
+def _write(tensors: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:
+    """What the file held stays whole until the new content is."""
+    header, stored = {**card, "format": FORMAT}, {name: _stored(value) for name, value in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".tmp")
     try:
-        draft.write_bytes(save(tensors, header))
+        draft.write_bytes(save(stored, header))
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfl.core.errors import SflError
-from sfl.run.metric_table import OF_BASELINES, Metric
+from sfl.run.curiosity_metrics import CURIOSITY_METRICS
+from sfl.run.metric import Metric
+from sfl.run.network_metrics import NETWORK_METRICS
 
 LEVEL = "<level>"
 
@@ -238,7 +240,8 @@ METRICS: tuple[Metric, ...] = (
         "Seconds of training so far, evaluation and saving left out, summed over resumes.",
         "Above what the steps and their rate explain: the machine was busy with something else.",
     ),
-    *OF_BASELINES,
+    *NETWORK_METRICS,
+    *CURIOSITY_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})

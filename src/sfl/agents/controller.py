@@ -1,0 +1,85 @@
+"""The visual controller: inverse dynamics towards the picture of the goal, without a memory or a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfl.core.seeding import generator_state, restore_generator, spawn
+from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.learners.device import to_device
+from sfl.learners.locomotion import LastViews, Locomotion
+from sfl.learners.networks import NetworkConfig, Networks
+
+
+@dataclass(frozen=True)
+class ControllerConfig(NetworkConfig):
+    """The networks are all there is; R learns beside L, for SPTM and SGM to use."""
+
+
+class ControllerPolicy:
+    """Draws actions from L wherever there is a goal, and uniformly elsewhere."""
+
+    def __init__(self, locomotion: Locomotion, spec: EnvSpec, rng: np.random.Generator) -> None:
+        self.spec, self._locomotion, self._rng = spec, locomotion, rng
+        self._views = LastViews(spec, locomotion.device)
+        self._goals: dict[int, Tensor] = {}
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """Without a goal the episode is a random walk."""
+        self._views.begin(env_index)
+        self._goals.pop(env_index, None)
+        if goal is not None:
+            self._goals[env_index] = to_device(goal, self._locomotion.device)
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """One draw per environment."""
+        actions = self._rng.integers(self.spec.action_count, size=len(env_indices))
+        rows = [row for row, env in enumerate(env_indices.tolist()) if env in self._goals]
+        if rows:
+            seen = self._views.push(observations[rows], env_indices[rows])
+            goals = torch.stack([self._goals[env] for env in env_indices[rows].tolist()])
+            actions[rows] = self._locomotion.draw(torch.cat([seen, goals.unsqueeze(0)]), self._rng)
+        return actions
+
+    def explain(self, env_index: int) -> Explanation:
+        """It walks to the goal, or at random."""
+        return Explanation(target=GOAL if env_index in self._goals else None)
+
+
+class ControllerAgent(ControllerPolicy):
+    """Walks at random and learns R and L from it."""
+
+    def __init__(self, config: ControllerConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config = config
+        self.networks = Networks(config, spec, seed, torch.device(device))
+        super().__init__(self.networks.locomotion, spec, spawn(seed, ["act"])["act"])
+        self._observed = 0
+
+    def observe(self, transitions: Transitions) -> None:
+        """Keep the step to learn from."""
+        self._observed += len(transitions.env_indices)
+        self.networks.observe(transitions)
+
+    def update(self) -> Metrics:
+        """Learn from what was observed since the last time."""
+        new, self._observed = self._observed, 0
+        return self.networks.update(new)
+
+    def policy(self, seed: int) -> ControllerPolicy:
+        """A frozen copy for evaluation, with a generator of its own."""
+        return ControllerPolicy(self.networks.locomotion.frozen(), self.spec, spawn(seed, ["policy"])["policy"])
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+        state = AgentState(generators={"act": generator_state(self._rng)})
+        self.networks.write_state(state)
+        return state
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`."""
+        self.networks.read_state(state)
+        restore_generator(self._rng, state.generators["act"])

@@ -1,0 +1,99 @@
+"""What was seen on some walks, in its order: the memory that SPTM and SGM make their graphs of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfl.core.config import require
+from sfl.data.types import Array, EnvSpec, Transitions
+
+
+@dataclass(frozen=True)
+class TrailConfig:
+    """How much is walked, and how much of it is remembered."""
+
+    steps: int = 20_000
+    """Decisions whose observations go into the memory; the paper's are 100 episodes of 200 steps."""
+    every: int = 4
+    """Remember every so many decisions of a walk."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, f"memory.steps must be at least 1, got {self.steps}.")
+        require(self.every >= 1, f"memory.every must be at least 1, got {self.every}.")
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Observations, walk by walk and in the order of time."""
+
+    observations: Array  # [N, ...]
+    walks: Array  # [N] number of the walk, sorted
+    origin: Array  # [N] number of the environment step at which each was seen
+
+    def __len__(self) -> int:
+        return len(self.walks)
+
+
+class Trail:
+    """Collects observations of all environments until there are as many decisions as wanted."""
+
+    def __init__(self, config: TrailConfig, spec: EnvSpec) -> None:
+        self._config, self._spec = config, spec
+        self.decisions = 0
+        self._walks = np.arange(spec.env_count)  # the walk that each environment is on
+        self._times = np.zeros(spec.env_count, np.int64)  # and its decisions so far
+        self._walk_count = spec.env_count
+        self._observations: list[Array] = []
+        self._rows: list[tuple[int, int, int]] = []  # walk, time, origin
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more is remembered."""
+        return self.decisions >= self._config.steps
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def observe(self, transitions: Transitions) -> None:
+        """Remember a step of each environment, if it is its turn and there is room."""
+        envs, ended = transitions.env_indices.tolist(), transitions.ended
+        for row, env in enumerate(envs):
+            if self.is_full:
+                return
+            if self._times[env] % self._config.every == 0:
+                self._observations.append(transitions.observations[row].copy())
+                self._rows.append((int(self._walks[env]), int(self._times[env]), self.decisions))
+            self._times[env] += 1
+            self.decisions += 1
+            if ended[row]:
+                self._walks[env], self._times[env] = self._walk_count, 0
+                self._walk_count += 1
+
+    def remembered(self) -> Remembered:
+        """All of it, sorted."""
+        walks, times, origin = np.array(self._rows, np.int64).reshape(-1, 3).T
+        order = np.lexsort((times, walks))
+        kept = [self._observations[place] for place in order]
+        shape, kind = self._spec.observation_shape, self._spec.observation_dtype
+        observations = np.stack(kept) if kept else np.zeros((0, *shape), kind)
+        return Remembered(observations, walks[order], origin[order])
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays."""
+        shape, kind = self._spec.observation_shape, self._spec.observation_dtype
+        seen = np.stack(self._observations) if self._observations else np.zeros((0, *shape), kind)
+        return {
+            "trail_observations": seen,
+            "trail_rows": np.array(self._rows, np.int64).reshape(-1, 3),
+            "trail_envs": np.stack([self._walks, self._times]),
+            "trail_counts": np.array([self.decisions, self._walk_count]),
+        }
+
+    def load_state(self, state: dict[str, Array]) -> None:
+        """Take up arrays made by `state`."""
+        self._observations = list(state["trail_observations"].copy())
+        self._rows = [(int(walk), int(time), int(origin)) for walk, time, origin in state["trail_rows"]]
+        self._walks, self._times = state["trail_envs"].copy()
+        self.decisions, self._walk_count = (int(number) for number in state["trail_counts"])
