@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import (
     FrameConfig,
@@ -20,6 +21,10 @@ from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
 from sfl.envs.mazes import own_mazes
 from sfl.graph.landmarks import LandmarkConfig
+from sfl.learners.episodic_memory import BonusConfig
+from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.ppo import PPOConfig
+from sfl.learners.retrieval import RetrievalConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
 MINIGRID = {
@@ -139,6 +144,35 @@ def _small_doom() -> Experiment:
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))
 
 
+NETWORKS = "networks.safetensors"
+"""Retrieval and locomotion network, pre-trained; docs/agents/ec.md says how this file is made."""
+
+
+def _ec_doom(maze: str) -> Experiment:
+    """Episodic Curiosity as the paper has it explore for SPTM and SGM.
+
+    Its twelve environments with 256 steps between two improvements are 64 with 48: as many steps, and a GPU waits less.
+    """
+    train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=200_000, log_every=10_000)
+    agent = ECConfig(networks=NETWORKS, ppo=PPOConfig(horizon=48, decay_steps=train.steps))
+    env = DoomConfig(maze, spawn="fixed", max_steps=500)
+    return Experiment(f"ec-doom-{maze}-fixed", env, agent, train, _doom_eval("fixed"))
+
+
+def _ec_fourroom() -> Experiment:
+    """Episodic Curiosity where a CPU will do; rewards are not scaled down beside PPO's entropy."""
+    train = TrainConfig(steps=100_000, env_count=8, eval_every=50_000, checkpoint_every=10_000, log_every=2_000)
+    agent = ECConfig(
+        retrieval=RetrievalConfig(near=3, far=12, hidden=64, layers=2, learning_rate=1e-3),
+        locomotion=LocomotionConfig(learning_rate=1e-3),
+        updates_per_step=1 / 16,
+        train_every=2_000,
+        bonus=BonusConfig(scale=1.0, capacity=100),
+        ppo=PPOConfig(horizon=128, dim=128, learning_rate=1e-3, clip=0.2, decay_steps=train.steps),
+    )
+    return Experiment("ec-fourroom", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
+
+
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = _ours("multiroom-n4", 60_000)
@@ -155,10 +189,11 @@ def _all() -> dict[str, Experiment]:
     listed += [_tabular(env) for env in ("fourroom", "multiroom-n3")]
     listed += [_random(env) for env in MINIGRID]
     spawns: tuple[Spawn, ...] = ("random", "fixed")
-    listed += [_small_doom()]
+    listed += [_small_doom(), _ec_fourroom()]
     listed += [_ours_doom(spawn) for spawn in spawns]
     listed += [_ours_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_paper_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
+    listed += [_ec_doom(maze) for maze in MAZES["fixed"]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     return {experiment.name: experiment for experiment in listed}
@@ -205,6 +240,7 @@ def describe(name: str) -> str:
         "paper": "SFL, the paper's settings",
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
+        "ec": "Episodic Curiosity",
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
@@ -220,7 +256,9 @@ def tiny(experiment: Experiment) -> Experiment:
         features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
         successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
         agent = replace(agent, features=features, successor=successor)
-    if not isinstance(agent, RandomConfig):
+    if isinstance(agent, ECConfig):
+        agent = _tiny_ec(agent)
+    elif not isinstance(agent, RandomConfig):
         landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
         agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
     if isinstance(agent, FrameSFLConfig):
@@ -236,8 +274,25 @@ def tiny(experiment: Experiment) -> Experiment:
     return replace(experiment, env=env, agent=agent, train=train, eval=tasks)
 
 
+def _tiny_ec(agent: ECConfig) -> ECConfig:
+    """Small networks, from scratch, which learn within a tiny run."""
+    return replace(
+        agent,
+        networks="",
+        retrieval=replace(agent.retrieval, encoder="compact", hidden=32, layers=1, batch_size=16),
+        locomotion=replace(agent.locomotion, encoder="compact", batch_size=8),
+        updates_per_step=0.02,
+        replay_size=800,
+        train_every=200,
+        ppo=replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200),
+    )
+
+
 def scaled(experiment: Experiment, factor: float) -> Experiment:
     """The same experiment with another budget of environment steps."""
     require(factor > 0, f"--scale must be positive, got {factor}.")
     steps = max(1, round(experiment.train.steps * factor))
-    return replace(experiment, train=replace(experiment.train, steps=steps))
+    agent = experiment.agent
+    if isinstance(agent, ECConfig):  # its learning rate falls over the run
+        agent = replace(agent, ppo=replace(agent.ppo, decay_steps=steps))
+    return replace(experiment, agent=agent, train=replace(experiment.train, steps=steps))
