@@ -8,6 +8,7 @@ import pytest
 
 from sfl import experiments
 from sfl.agents.sfl.config import FrameSFLConfig, recommended_for_frames
+from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import UsageError
 from sfl.envs.config import DoomConfig
 from sfl.envs.mazes import own_mazes
@@ -55,7 +56,9 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         *("sfl-doom-random", "sfl-doom-fixed", "random-doom-random", "random-doom-fixed")
     }
     assert {name for name, line in families.items() if "MAZE: " in line} == {
-        f"{family}-doom-MAZE-{spawn}" for family in ("sfl", "paper", "random") for spawn in ("random", "fixed")
+        f"{family}-doom-MAZE-{spawn}"
+        for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
+        for spawn in ("random", "fixed")
     }
     assert "sfl-doom-small" in families
 
@@ -73,3 +76,24 @@ def test_tiny_reaches_every_part_in_a_maze() -> None:
     due += [landmarks.start_step + landmarks.update_every, landmarks.start_step + edges.form_every]
     assert max(due) < tiny.train.eval_every <= tiny.train.steps
     assert landmarks.trust > 0
+
+
+def test_the_methods_with_two_networks_are_there_for_the_mazes_of_the_paper() -> None:
+    mazes = {"random": ("sgm", "test-2", "test-6"), "fixed": ("test-1", "test-4")}
+    for method in ("controller", "sptm", "sgm"):
+        there = {name for name in experiments.names() if name.startswith(f"{method}-doom-")}
+        wanted = {f"{method}-doom-{maze}-{spawn}" for spawn, names in mazes.items() for maze in names}
+        assert there - {"controller-doom-test-1-random"} == wanted
+    for method, steps in (("controller", 4_000_000), ("sptm", 20_000), ("sgm", 114_000)):
+        assert experiments.get(f"{method}-doom-test-1-fixed").train.steps == steps
+
+
+def test_a_memory_starts_from_the_networks_of_the_controller_in_its_maze() -> None:
+    agent = experiments.get("sptm-doom-test-2-random").agent
+    assert isinstance(agent, SPTMConfig)
+    run = "runs/controller-doom-test-2-random/seed-0000"
+    assert agent.networks == f"{run}/checkpoints/last/networks.safetensors"
+    tiny = experiments.tiny(experiments.get("sptm-doom-test-2-random"))
+    assert isinstance(tiny.agent, SPTMConfig)
+    assert tiny.agent.networks == ""
+    assert tiny.agent.memory.steps < tiny.train.eval_every

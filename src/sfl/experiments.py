@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import (
@@ -16,6 +17,8 @@ from sfl.agents.sfl.config import (
     recommended,
     recommended_for_frames,
 )
+from sfl.agents.sgm import SGMConfig
+from sfl.agents.sptm import SPTMConfig
 from sfl.core.config import require
 from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
@@ -23,6 +26,7 @@ from sfl.envs.mazes import own_mazes
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.networks import NetworkConfig
 from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
@@ -136,6 +140,34 @@ def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
     return Experiment(name, replace(env, max_steps=500), agent, train, _doom_eval(spawn))
 
 
+PRETRAINED = "networks.safetensors"
+"""Retrieval and locomotion network as `sfl network train` makes them; docs/agents/controller.md has the commands."""
+
+
+def _controller_doom(spawn: Spawn, maze: str) -> Experiment:
+    """The visual controller: 4M steps of random walks tune both networks to the maze, one example of each per step.
+
+    Batches are four times SPTM's, and steps as many times fewer: a GPU is then used well.
+    """
+    retrieval, locomotion = RetrievalConfig(batch_size=256), LocomotionConfig(batch_size=256)
+    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 256)
+    train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
+    env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
+    return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
+
+
+def _memory_doom(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str) -> Experiment:
+    """SPTM or SGM with the networks of the controller's first run in the same maze, over 100 episodes of 200 steps.
+
+    SGM has 114,000 steps to build and clean its graph.
+    """
+    run = f"runs/controller-doom-{maze}-{spawn}/seed-0000"
+    name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
+    train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
+    agent, env = kind(f"{run}/checkpoints/last/{PRETRAINED}"), DoomConfig(maze, spawn=spawn, max_steps=200)
+    return Experiment(f"{name}-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
+
+
 def _small_doom() -> Experiment:
     """A maze for a laptop without a GPU."""
     agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 24)
@@ -144,17 +176,19 @@ def _small_doom() -> Experiment:
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))
 
 
-NETWORKS = "networks.safetensors"
-"""Retrieval and locomotion network, pre-trained; docs/agents/ec.md says how this file is made."""
-
-
 def _ec_doom(maze: str) -> Experiment:
     """Episodic Curiosity as the paper has it explore for SPTM and SGM.
 
     Its twelve environments with 256 steps between two improvements are 64 with 48: as many steps, and a GPU waits less.
     """
     train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=200_000, log_every=10_000)
-    agent = ECConfig(networks=NETWORKS, ppo=PPOConfig(horizon=48, decay_steps=train.steps))
+    agent = ECConfig(
+        networks=PRETRAINED,
+        retrieval=RetrievalConfig(batch_size=256),
+        locomotion=LocomotionConfig(batch_size=256),
+        updates_per_step=1 / 256,
+        ppo=PPOConfig(horizon=48, decay_steps=train.steps),
+    )
     env = DoomConfig(maze, spawn="fixed", max_steps=500)
     return Experiment(f"ec-doom-{maze}-fixed", env, agent, train, _doom_eval("fixed"))
 
@@ -196,6 +230,9 @@ def _all() -> dict[str, Experiment]:
     listed += [_ec_doom(maze) for maze in MAZES["fixed"]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
+    papers = [(spawn, maze) for spawn in spawns for maze in MAZES[spawn] if maze not in own_mazes()]
+    listed += [_controller_doom(spawn, maze) for spawn, maze in (*papers, ("random", "test-1"))]
+    listed += [_memory_doom(kind, spawn, maze) for kind in (SPTMConfig, SGMConfig) for spawn, maze in papers]
     return {experiment.name: experiment for experiment in listed}
 
 
@@ -241,6 +278,9 @@ def describe(name: str) -> str:
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
         "ec": "Episodic Curiosity",
+        "controller": "the visual controller",
+        "sptm": "semi-parametric topological memory",
+        "sgm": "sparse graphical memory",
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
@@ -256,9 +296,7 @@ def tiny(experiment: Experiment) -> Experiment:
         features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
         successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
         agent = replace(agent, features=features, successor=successor)
-    if isinstance(agent, ECConfig):
-        agent = _tiny_ec(agent)
-    elif not isinstance(agent, RandomConfig):
+    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
         landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
         agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
     if isinstance(agent, FrameSFLConfig):
@@ -266,26 +304,22 @@ def tiny(experiment: Experiment) -> Experiment:
         agent = replace(agent, successor=successor)
     if isinstance(agent, TabularConfig):
         agent = replace(agent, solve_every=200)
+    if isinstance(agent, NetworkConfig):
+        retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
+        locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
+        agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
+        agent = replace(agent, updates_per_step=0.02, replay_size=600)
+    if isinstance(agent, ECConfig):
+        ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
+        agent = replace(agent, train_every=200, ppo=ppo)
+    if isinstance(agent, SPTMConfig | SGMConfig):
+        agent = replace(agent, memory=replace(agent.memory, steps=500))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start
         env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
         train = replace(train, env_count=min(train.env_count, 4))
     return replace(experiment, env=env, agent=agent, train=train, eval=tasks)
-
-
-def _tiny_ec(agent: ECConfig) -> ECConfig:
-    """Small networks, from scratch, which learn within a tiny run."""
-    return replace(
-        agent,
-        networks="",
-        retrieval=replace(agent.retrieval, encoder="compact", hidden=32, layers=1, batch_size=16),
-        locomotion=replace(agent.locomotion, encoder="compact", batch_size=8),
-        updates_per_step=0.02,
-        replay_size=800,
-        train_every=200,
-        ppo=replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200),
-    )
 
 
 def scaled(experiment: Experiment, factor: float) -> Experiment:

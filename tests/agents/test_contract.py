@@ -36,7 +36,7 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 def test_every_registered_method_is_tested() -> None:
     # SFL over frames cannot look at a grid; test_frames.py has a world for it.
     assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    names = {"random", "tabular", "sfl", "controller", "ec", "sptm"}
+    names = {"random", "tabular", "sfl", "controller", "ec", "sptm", "sgm"}
     assert {agent_name(config) for config in CONFIGS.values()} == names
 
 

@@ -16,12 +16,14 @@ from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sgm import ATTEMPTS, SGMConfig
 from sfl.agents.sptm import ShortcutConfig, SPTMConfig
 from sfl.data.types import Agent, AgentState, Array, EnvSpec, Observation, Policy
 from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
 from sfl.learners.ppo import PPOConfig
@@ -53,6 +55,13 @@ TINY: dict[str, AgentConfig] = {
     "ec": ECConfig(**vars(_networks), ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2), train_every=100),
     "sptm": SPTMConfig(
         **vars(_networks), memory=TrailConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
+    ),
+    "sgm": SGMConfig(
+        **vars(_networks),
+        memory=TrailConfig(steps=350, every=4),
+        sparse=SparseConfig(merge_cutoff=0.4, consistency_cutoff=0.2, edge_cutoff=0.45),
+        navigator=replace(ATTEMPTS, reach_threshold=0.55, replan_after=4, frontier_steps=20),
+        localize_threshold=0.55,
     ),
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
     "sfl": _tiny,

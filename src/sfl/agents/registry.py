@@ -7,10 +7,13 @@ from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sgm import SGMAgent, SGMConfig
 from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | ECConfig | SPTMConfig
+AgentConfig = (
+    SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | ECConfig | SPTMConfig | SGMConfig
+)
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
@@ -20,6 +23,7 @@ _METHODS = {
     ControllerConfig: ("controller", ControllerAgent),
     ECConfig: ("ec", EpisodicCuriosityAgent),
     SPTMConfig: ("sptm", SPTMAgent),
+    SGMConfig: ("sgm", SGMAgent),
 }
 
 

@@ -114,8 +114,8 @@ class Memory:
         """Take up arrays made by `state`."""
         columns = (state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
         edges = Edges(len(state["origin"]), *columns)
-        nodes = (to_device(state[name], device) for name in ("observations", "features"))
-        return cls(*nodes, state["origin"], Planner(edges))
+        observations, features = (to_device(state[name], device) for name in ("observations", "features"))
+        return cls(observations, features, state["origin"], Planner(edges))
 
 
 class Guide:

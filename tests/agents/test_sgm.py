@@ -1,0 +1,113 @@
+"""SGM finds its way over few nodes, and attempts to walk an edge tell whether it is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sfl.agents.random_agent import RandomAgent, RandomConfig
+from sfl.agents.sgm import ATTEMPTS, SGMAgent, SGMConfig, SparseMemory
+from sfl.core.errors import UsageError
+from sfl.data.types import GOAL, AgentState, EnvSpec
+from sfl.envs import Task
+from sfl.graph.edges import Edges
+from sfl.graph.sparse import SparseConfig
+from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.retrieval import RetrievalConfig
+from sfl.learners.trail import TrailConfig
+
+from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot
+
+LENGTH = 14
+SPEC = EnvSpec((LENGTH,), "float32", 3, 4)
+CONFIG = SGMConfig(
+    retrieval=RetrievalConfig(near=2, far=8, hidden=32, layers=1, dim=32, batch_size=64, learning_rate=3e-3),
+    locomotion=LocomotionConfig(ahead=4, batch_size=64, dim=32, learning_rate=3e-3),
+    updates_per_step=0.08,
+    replay_size=8_000,
+    memory=TrailConfig(steps=2_000, every=4),
+    sparse=SparseConfig(merge_cutoff=0.4, edge_cutoff=0.6),
+    navigator=replace(ATTEMPTS, reach_threshold=0.5, replan_after=8),
+    localize_threshold=0.5,
+)
+TASKS = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in enumerate([13, 12, 10] * 4)]
+
+
+@pytest.fixture(scope="module")
+def taught() -> AgentState:
+    """The state of an agent that has just made its graph."""
+    agent = SGMAgent(CONFIG, SPEC, 0, "cpu")
+    agent.explore_with(Wanderer(RandomConfig(), SPEC, 0))
+    Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(500)
+    return agent.state_dict()
+
+
+def agent_of(state: AgentState) -> SGMAgent:
+    agent = SGMAgent(CONFIG, SPEC, 0, "cpu")
+    agent.load_state_dict(state)
+    return agent
+
+
+def success(agent: SGMAgent | RandomAgent) -> float:
+    return evaluate(agent.policy(seed=0), [make_corridor(LENGTH, 45, Zigzag) for _ in range(6)], TASKS)[0]
+
+
+def test_it_walks_a_zigzag_over_few_nodes_and_cannot_without_edges(taught: AgentState) -> None:
+    assert taught.counters["full"]
+    assert 5 <= len(taught.graph["origin"]) <= 60  # of 500 that were offered
+    assert success(agent_of(taught)) >= 0.75
+    assert success(RandomAgent(RandomConfig(), SPEC, 0)) < 0.3
+    empty = {name: column[:0] for name, column in taught.graph.items() if name.startswith("edge_")}
+    assert success(agent_of(replace(taught, graph=taught.graph | empty))) < 0.6
+
+
+def test_an_edge_that_cannot_be_walked_is_removed_by_trying(taught: AgentState) -> None:
+    places = taught.graph["observations"].argmax(1)
+    first, last = int(places.argmin()), int(places.argmax())
+    memory = SparseMemory.from_state(taught.graph, torch.device("cpu"))
+    edges = memory.planner.edges
+    sources, targets = np.append(edges.sources, [first, last]), np.append(edges.targets, [last, first])
+    order = np.lexsort((targets, sources))
+    false = Edges(edges.size, sources[order], targets[order], np.ones(len(order)), np.ones(len(order)))
+    columns = {"sources": false.sources, "targets": false.targets, "counts": false.counts, "weights": false.weights}
+    graph = taught.graph | {f"edge_{name}": column for name, column in columns.items()}
+    agent = agent_of(replace(taught, graph=graph))
+    assert {(first, last), (last, first)} <= pairs(agent)
+    Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(200)
+    assert (first, last) not in pairs(agent)  # episodes start at the first
+    metrics = agent.update()
+    assert metrics["graph/edges_removed"] >= 1
+    assert metrics["graph/edge_count"] == len(pairs(agent))
+    assert metrics["explore/frontier_trips"] > 10
+
+
+def pairs(agent: SGMAgent) -> set[tuple[int, int]]:
+    graph = agent.state_dict().graph
+    return set(zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True))
+
+
+def test_it_says_where_it_is_and_goes(taught: AgentState) -> None:
+    policy = agent_of(taught).policy(seed=0)
+    assert policy.explain(0).route == ()
+    policy.begin_episode(0, one_hot(LENGTH - 1, LENGTH))
+    policy.act(one_hot(0, LENGTH)[None], np.array([0]))
+    seen = policy.explain(0)
+    assert seen.route_found
+    assert seen.route[-1] == GOAL
+    assert seen.target in seen.route
+    assert seen.localized is None or taught.graph["observations"][seen.localized].argmax() <= 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"localize_threshold": 2.0}, r"localize-threshold must lie in \[0, 1\] \(R is a chance\), got 2"),
+        ({"links": 0}, "links must be at least 1, got 0"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, float], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        SGMConfig(**wrong)  # type: ignore[arg-type]
