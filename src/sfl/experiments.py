@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from sfl.agents import agent_name
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomConfig
@@ -156,15 +157,20 @@ def _controller_doom(spawn: Spawn, maze: str) -> Experiment:
     return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
 
 
-def _memory_doom(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str) -> Experiment:
+def _memory_doom(
+    kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str, curious: bool = False
+) -> Experiment:
     """SPTM or SGM with the networks of the controller's first run in the same maze, over 100 episodes of 200 steps.
 
-    SGM has 114,000 steps to build and clean its graph.
+    SGM has 114,000 steps to build and clean its graph. `curious`: the episodes are those of EC's first run there.
     """
     run = f"runs/controller-doom-{maze}-{spawn}/seed-0000"
     name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
     train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
     agent, env = kind(f"{run}/checkpoints/last/{PRETRAINED}"), DoomConfig(maze, spawn=spawn, max_steps=200)
+    if curious:
+        name, explorer = f"ec-{name}", f"runs/ec-doom-{maze}-{spawn}/seed-0000"
+        agent = replace(agent, memory=replace(agent.memory, explorer=explorer))
     return Experiment(f"{name}-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
 
 
@@ -233,6 +239,8 @@ def _all() -> dict[str, Experiment]:
     papers = [(spawn, maze) for spawn in spawns for maze in MAZES[spawn] if maze not in own_mazes()]
     listed += [_controller_doom(spawn, maze) for spawn, maze in (*papers, ("random", "test-1"))]
     listed += [_memory_doom(kind, spawn, maze) for kind in (SPTMConfig, SGMConfig) for spawn, maze in papers]
+    fixed = [maze for spawn, maze in papers if spawn == "fixed"]
+    listed += [_memory_doom(kind, "fixed", maze, curious=True) for kind in (SPTMConfig, SGMConfig) for maze in fixed]
     return {experiment.name: experiment for experiment in listed}
 
 
@@ -271,13 +279,15 @@ def _family(experiment: Experiment) -> str:
 def describe(name: str) -> str:
     """What an experiment is, in one line."""
     experiment = get(name)
-    kind = name.split("-", maxsplit=1)[0]
+    kind = agent_name(experiment.agent) if name.startswith("ec-") else name.split("-", maxsplit=1)[0]
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
         "ec": "Episodic Curiosity",
+        "ec-sptm": "SPTM over walks of Episodic Curiosity",
+        "ec-sgm": "SGM over walks of Episodic Curiosity",
         "controller": "the visual controller",
         "sptm": "semi-parametric topological memory",
         "sgm": "sparse graphical memory",
@@ -313,7 +323,7 @@ def tiny(experiment: Experiment) -> Experiment:
         ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
         agent = replace(agent, train_every=200, ppo=ppo)
     if isinstance(agent, SPTMConfig | SGMConfig):
-        agent = replace(agent, memory=replace(agent.memory, steps=500))
+        agent = replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start

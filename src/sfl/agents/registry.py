@@ -28,8 +28,9 @@ _METHODS = {
 
 
 def agent_name(config: AgentConfig) -> str:
-    """The lower-case name that tables and CSV files use."""
-    return _METHODS[type(config)][0]
+    """The lower-case name that tables and CSV files use; it says who else filled the memory."""
+    name = _METHODS[type(config)][0]
+    return f"ec-{name}" if isinstance(config, SPTMConfig | SGMConfig) and config.memory.explorer else name
 
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:

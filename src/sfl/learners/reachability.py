@@ -105,7 +105,7 @@ class ReachabilityHead(nn.Sequential):
     def _near(self, sums: Tensor) -> Tensor:
         """Chance [B, N] of being near, given the sums [B, N, H] of the first product."""
         rest = nn.Sequential(*list(self)[3:])
-        scores = rest(sums.flatten(0, 1)).float()
+        scores: Tensor = rest(sums.flatten(0, 1)).float()
         return (scores[:, 1] - scores[:, 0]).sigmoid().view(sums.shape[:2])
 
 

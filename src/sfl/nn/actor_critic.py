@@ -11,21 +11,23 @@ SMALL_SIDE = 84
 """Pictures are looked at in this size, as in the networks that this trunk comes from (Mnih et al., 2015)."""
 
 
-class PixelTrunk(nn.Sequential):
+class PixelTrunk(nn.Module):
     """Three convolutions and a layer: pictures [B, 84, 84, C] of bytes to features [B, F]."""
 
     def __init__(self, channels: int, dim: int) -> None:
-        convolutions = [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
-        layers = [layer for convolution in convolutions for layer in (convolution, nn.ReLU())]
-        super().__init__(*layers, nn.Flatten(), nn.Linear(64 * 7 * 7, dim), nn.ReLU())
-        for module in self:
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                nn.init.orthogonal_(module.weight, 2**0.5)
-                nn.init.zeros_(module.bias)
+        super().__init__()
+        convolutions = (nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1))
+        parts = [part for convolution in convolutions for part in (convolution, nn.ReLU())]
+        self.layers = nn.Sequential(*parts, nn.Flatten(), nn.Linear(64 * 7 * 7, dim), nn.ReLU())
+        for name, value in self.layers.named_parameters():
+            if name.endswith("weight"):
+                nn.init.orthogonal_(value, 2**0.5)
+            else:
+                nn.init.zeros_(value)
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Features [B, F]."""
-        features: Tensor = super().forward(pictures.permute(0, 3, 1, 2).float() / 255.0)
+        features: Tensor = self.layers(pictures.permute(0, 3, 1, 2).float() / 255.0)
         return features
 
 
