@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sfl.core.config import require
 from sfl.data.types import Array
+from sfl.learners.device import to_device
 
 Compare = Callable[[Tensor, Tensor], Tensor]
 """Chance [B, N] that observations with features [B, F] are a few decisions from others with [B, N, F]."""
@@ -61,7 +62,7 @@ class EpisodicMemory:
 
         What is new enough is remembered. The counts are for `heard`, with which they come back to the host.
         """
-        config, places = self.config, torch.from_numpy(env_indices).to(self._device)
+        config, places = self.config, to_device(env_indices, self._device)
         # Only as wide as the fullest memory: most are far from full, and each member costs a pass of the head.
         width = max(1, int(min(self._added[env_indices].max(), config.capacity)))
         counts = self._counts[places]

@@ -15,6 +15,7 @@ from sfl.core.config import require
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.types import AgentState, EnvSpec, Metrics
 from sfl.learners.adam import Adam
+from sfl.learners.device import to_device
 from sfl.learners.rollouts import Decisions, Experience
 from sfl.learners.state import load_module, module_state
 from sfl.nn.actor_critic import ActorCritic
@@ -69,7 +70,7 @@ def advantages(taken: Experience, gamma: float, trace: float) -> Tensor:
 
     A_t = d_t + gamma * lambda * A_(t+1) with d_t = r_t + gamma * V(s_(t+1)) - V(s_t); nothing passes an episode's end.
     """
-    counts = torch.from_numpy(taken.counts).to(taken.rewards.device)
+    counts = to_device(taken.counts, taken.rewards.device)
     going = (~taken.ended).float()
     errors = taken.rewards + gamma * taken.next_values * going - taken.steps.values
     made, carried = torch.empty_like(errors), torch.zeros_like(errors[0])
@@ -143,7 +144,7 @@ class PPO:
         rows = np.flatnonzero(times < taken.counts)  # of [T * E]
         size = min(self._size, max(1, len(rows) // self.config.minibatches))
         for _ in range(self.config.epochs):
-            order = torch.from_numpy(rows[self._rng.permutation(len(rows))]).to(self._device)
+            order = to_device(rows[self._rng.permutation(len(rows))], self._device)
             for start in range(0, len(rows) - size + 1, size):
                 some = order[start : start + size]
                 parts = (steps.seen, steps.actions, steps.log_probs, steps.values, gained, returns)

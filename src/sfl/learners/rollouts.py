@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sfl.data.types import Array
+from sfl.learners.device import to_device
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Rollouts:
     def _settle(self, env_indices: Array, rewards: Tensor, ended: bool) -> None:
         at = self._places(self._known, env_indices)
         self._rewards.index_put_(at, rewards)
-        self._ended.index_put_(at, torch.tensor(ended, device=self._device))
+        self._ended.index_put_(at, torch.full((), ended, device=self._device))
         self._known[env_indices] += 1
 
     def record(self, env_indices: Array, decisions: Decisions) -> None:
@@ -83,8 +84,7 @@ class Rollouts:
         self._decided[env_indices] += 1
 
     def _places(self, rows: Array, env_indices: Array) -> tuple[Tensor, Tensor]:
-        places = np.stack([rows[env_indices], env_indices])
-        at = torch.from_numpy(places).to(self._device)
+        at = to_device(np.stack([rows[env_indices], env_indices]), self._device)
         return at[0], at[1]
 
     def take(self) -> Experience:
