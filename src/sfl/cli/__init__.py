@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, encoder, maze, options
+from sfl.cli import commands, encoder, maze, network, options
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
 
@@ -24,6 +24,7 @@ usage: sfl COMMAND [OPTIONS]
   video RUN              a video of an evaluation episode
   maze COMMAND           build, import and show mazes for ViZDoom
   encoder COMMAND        train and evaluate encoders of frames
+  network COMMAND        train the networks that controller, SPTM and SGM start from
   bench [NAME]           measure speed and memory
   export RUN             a slim copy to move or publish
   demo                   train, compare with the random policy, draw
@@ -45,6 +46,14 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "export": (options.ExportOptions, commands.export),
     "demo": (options.DemoOptions, commands.demo),
 }
+
+
+FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
+    "maze": maze.dispatch,
+    "encoder": encoder.dispatch,
+    "network": network.dispatch,
+}
+"""Commands that have commands of their own."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -73,12 +82,10 @@ def _dispatch(args: list[str]) -> int:
         return 0
     if args[0] == "train":
         return commands.train(args[1:])
-    if args[0] == "maze":
-        return maze.dispatch(args[1:])
-    if args[0] == "encoder":
-        return encoder.dispatch(args[1:])
+    if args[0] in FAMILIES:
+        return FAMILIES[args[0]](args[1:])
     if args[0] not in COMMANDS:
-        raise unknown_name("command", args[0], [*COMMANDS, "train", "maze", "encoder"], "`sfl --help` shows all.")
+        raise unknown_name("command", args[0], [*COMMANDS, "train", *FAMILIES], "`sfl --help` shows all.")
     words, command = COMMANDS[args[0]]
     return command(parse(words, args[1:], f"sfl {args[0]}"))
 

@@ -1,14 +1,15 @@
-"""The words of `sfl encoder`; a module of its own, because these settings bring torch along."""
+"""The words of `sfl encoder` and `sfl network`; a module of its own, because these settings bring torch along."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import Positional
 
 from sfl.cli.options import MachineOptions
-from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe
+from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, NetworkRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,25 @@ class TrainOptions(MachineOptions, EncoderRecipe):
     def recipe(self) -> EncoderRecipe:
         """The part that is about learning."""
         return EncoderRecipe(**{field.name: getattr(self, field.name) for field in fields(EncoderRecipe)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions(MachineOptions, NetworkRecipe):
+    """Learn a network from random walks, without labels and poses."""
+
+    network: Positional[Literal["retrieval", "locomotion"]]
+    """Which one."""
+    out: Path
+    """The .safetensors file to write; its loss curve (.csv) and model card (.md) go beside it."""
+    join: str | None = None
+    """Also take over the other network from this file."""
+    force: bool = False
+    """Replace files that exist."""
+
+    @property
+    def recipe(self) -> NetworkRecipe:
+        """The part that is about learning."""
+        return NetworkRecipe(**{field.name: getattr(self, field.name) for field in fields(NetworkRecipe)})
 
 
 @dataclass(frozen=True, kw_only=True)

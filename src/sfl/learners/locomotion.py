@@ -46,6 +46,30 @@ class LocomotionConfig:
         require(self.learning_rate > 0, f"locomotion.learning-rate must be positive, got {self.learning_rate}.")
 
 
+@dataclass(frozen=True)
+class Chases:
+    """A moment of a walk with the one before it and one a little later."""
+
+    walks: Array  # [B]
+    times: Array  # [3, B] decisions since the walk's start: previous, current, goal
+
+
+class ChaseDraw:
+    """Draws batches of them from walks of equal length."""
+
+    def __init__(self, config: LocomotionConfig, walks: int, length: int) -> None:
+        """`walks`: their number; `length`: moments of a walk."""
+        require(length >= 2, f"Walks must have at least 2 moments for locomotion, got {length}.")
+        self._config, self._walks, self._length = config, walks, length
+
+    def __call__(self, rng: np.random.Generator) -> Chases:
+        """One batch; a walk's first moment is its own previous one."""
+        walks = rng.integers(self._walks, size=self._config.batch_size)
+        now = rng.integers(self._length - 1, size=len(walks))
+        goals = now + 1 + rng.integers(np.minimum(self._config.ahead, self._length - 1 - now))
+        return Chases(walks, np.stack([np.maximum(now - 1, 0), now, goals]))
+
+
 def side_by_side(views: Tensor) -> Tensor:
     """Views [3, B, ..., C] in one observation each [B, ..., 3C]."""
     return torch.cat(views.unbind(0), dim=-1)

@@ -16,4 +16,5 @@ def made_walks(mazes: int = 3, per_maze: int = 2, length: int = 60) -> Walks:
     frames = np.repeat(ground, length, axis=1).repeat(10, axis=2).repeat(10, axis=3).astype(np.uint8)
     for time in range(length):
         frames[:, time, :, time : time + 12] = (4 * time) % 256
-    return Walks(torch.from_numpy(frames), np.repeat(np.arange(mazes), per_maze), ("small",) * mazes)
+    actions = rng.integers(7, size=(count, length)).astype(np.uint8)
+    return Walks(torch.from_numpy(frames), np.repeat(np.arange(mazes), per_maze), ("small",) * mazes, actions)

@@ -94,6 +94,18 @@ def test_actions_are_uniform() -> None:
     np.testing.assert_allclose(counts / counts.sum(), 1 / 7, atol=0.02)
 
 
+def test_moments_tell_the_action_that_is_taken_next() -> None:
+    pool: Any = FakePool()
+    told: dict[tuple[int, int], list[int]] = {}
+    for moments in random_walks(pool, count=3, length=5, rngs=rngs(2)):
+        for game, frame, action in zip(moments.games, moments.frames, moments.actions, strict=True):
+            told.setdefault((int(game), int(frame[0, 0, 1])), []).append(int(action))
+    sent: dict[tuple[int, int], list[int]] = {}
+    for game, episode, action in pool.actions:
+        sent.setdefault((game, episode), []).append(action)
+    assert {key: actions[:-1] for key, actions in told.items()} == sent  # nothing follows the last moment
+
+
 TINY = {"frames": 96, "walk_length": 12, "walks_per_maze": 2, "mazes": ("small",)}
 
 
@@ -123,7 +135,7 @@ def test_frames_depend_on_the_seed_and_not_on_the_number_of_games(collected: Wal
 
 
 def test_collecting_stops_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def walk_round(config: WalkConfig, mazes: list[Maze], frames: torch.Tensor, rngs: Any) -> None:
+    def walk_round(config: WalkConfig, mazes: list[Maze], frames: torch.Tensor, *rest: Any) -> None:
         frames[: 2 * len(mazes)] = len(mazes)
         clock[0] += 10.0
 
@@ -160,7 +172,7 @@ def test_no_pair_crosses_walks_or_mazes() -> None:
     marked[:, :, 0, 0, 1] = torch.arange(60, dtype=torch.uint8)
     draw = PlaceDraw(ContrastConfig(mazes=3, moments=50), walks.mazes, walks.length)
     pairs = draw(np.random.Generator(np.random.PCG64(0)))
-    corner = Walks(marked, walks.mazes, walks.names).take(pairs)[:, :, 0, 0].int()
+    corner = Walks(marked, walks.mazes, walks.names, walks.actions).take(pairs)[:, :, 0, 0].int()
     assert torch.equal(corner[0, :, 0], corner[1, :, 0])
     assert (walks.mazes[corner[0, :, 0].numpy()] == pairs.mazes).all()
     assert int((corner[0, :, 1] - corner[1, :, 1]).abs().max()) <= 5

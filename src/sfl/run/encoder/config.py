@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from sfl.core.config import require
+from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.place_contrast import ContrastConfig
 from sfl.learners.reachability import ReachabilityConfig
+from sfl.learners.retrieval import RetrievalConfig
 from sfl.nn.frame_encoders import FRAME_SIZE, HALF_SIZE, Kind
 from sfl.run.encoder.mazes import check_training_mazes
 
@@ -56,15 +58,9 @@ class WalkConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderRecipe(WalkConfig):
-    """How an encoder is trained."""
+class LearningConfig(WalkConfig):
+    """How long and with which steps a network learns from walks."""
 
-    kind: Kind = "place"
-    """resnet18 (the paper's), place (ours) or compact (ours, for CPUs)."""
-    objective: Literal["contrast", "reachability"] = "contrast"
-    """contrast: moments close in time against other places; reachability: the paper's, few or many decisions apart."""
-    distil: str | None = None
-    """Learn to find alike what this encoder (a name or a file) finds alike, instead of an objective of its own."""
     minutes: float | None = None
     """Minutes for collecting (at most half of them) and training together; 8 unless --steps is given."""
     steps: int | None = None
@@ -75,10 +71,6 @@ class EncoderRecipe(WalkConfig):
     """AdamW's greatest step size; it rises to it in the first twentieth and falls to 0 along a cosine."""
     weight_decay: float = 1e-2
     """AdamW's weight decay."""
-    recolour: bool = False
-    """Show each maze of a batch mirrored or not and with its colours exchanged, for more variety of textures."""
-    contrast: ContrastConfig = ContrastConfig()
-    reachability: ReachabilityConfig = ReachabilityConfig()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +79,30 @@ class EncoderRecipe(WalkConfig):
         require(self.minutes is None or self.steps is None, "Give --minutes or --steps, not both.")
         require(self.learning_rate > 0, f"--learning-rate must be positive, got {self.learning_rate}.")
         require(self.weight_decay >= 0, f"--weight-decay must be 0 or more, got {self.weight_decay}.")
+
+    @property
+    def seconds(self) -> float | None:
+        """For collecting and training together; None: steps are counted."""
+        return None if self.steps is not None else 60.0 * (8.0 if self.minutes is None else self.minutes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRecipe(LearningConfig):
+    """How an encoder is trained."""
+
+    kind: Kind = "place"
+    """resnet18 (the paper's), place (ours) or compact (ours, for CPUs)."""
+    objective: Literal["contrast", "reachability"] = "contrast"
+    """contrast: moments close in time against other places; reachability: the paper's, few or many decisions apart."""
+    distil: str | None = None
+    """Learn to find alike what this encoder (a name or a file) finds alike, instead of an objective of its own."""
+    recolour: bool = False
+    """Show each maze of a batch mirrored or not and with its colours exchanged, for more variety of textures."""
+    contrast: ContrastConfig = ContrastConfig()
+    reachability: ReachabilityConfig = ReachabilityConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.kind == "compact" or not self.half_size,
             f"--half-size is for the encoder 'compact'; {self.kind!r} looks at frames of 160x120.",
@@ -96,10 +112,20 @@ class EncoderRecipe(WalkConfig):
             "--half-size does not go with --distil: the teacher looks at frames of 160x120.",
         )
 
-    @property
-    def seconds(self) -> float | None:
-        """For collecting and training together; None: steps are counted."""
-        return None if self.steps is not None else 60.0 * (8.0 if self.minutes is None else self.minutes)
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRecipe(LearningConfig):
+    """How a retrieval or a locomotion network is trained."""
+
+    retrieval: RetrievalConfig = RetrievalConfig(batch_size=512)
+    locomotion: LocomotionConfig = LocomotionConfig(batch_size=512)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("retrieval", "locomotion"):
+            own = getattr(self, name).learning_rate == type(getattr(self, name))().learning_rate
+            require(own, f"--{name}.learning-rate is for agents; `sfl network train` has --learning-rate.")
+        require(not self.half_size, "--half-size does not go with networks: agents show them frames of 160x120.")
 
 
 @dataclass(frozen=True)

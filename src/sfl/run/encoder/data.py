@@ -6,6 +6,7 @@ import math
 import os
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs.mazes import Maze
 from sfl.envs.vector import GamePool
-from sfl.learners.moments import MomentPairs
 from sfl.nn.frame_encoders import halve
 from sfl.run.encoder.config import WalkConfig
 from sfl.run.encoder.mazes import TrainingMazes
@@ -25,6 +25,18 @@ from sfl.run.encoder.walks import Moments, random_walks
 from sfl.run.progress import note
 
 _ROOM_TO_SPARE = 0.9  # of the free memory may be taken by frames: training needs some, too
+
+
+class Drawn(Protocol):
+    """Some moments each of one walk."""
+
+    @property
+    def walks(self) -> Array:
+        """[B]."""
+
+    @property
+    def times(self) -> Array:
+        """[K, B] decisions since the walk's start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +47,17 @@ class Walks:
     mazes: Array  # [N] number of the copy of a maze
     names: tuple[str, ...]
     """The layout of each copy."""
+    actions: Array  # [N, T] taken at each moment, except at a walk's last
 
     @property
     def length(self) -> int:
         """Frames of a walk."""
         return self.frames.shape[1]
 
-    def take(self, pairs: MomentPairs) -> Tensor:
-        """Frames [2, B, H, W, 3] of pairs of moments."""
-        frames = self._rows((pairs.walks * self.length + pairs.times).ravel())
-        return frames.view(*pairs.times.shape, *frames.shape[1:])
+    def take(self, drawn: Drawn) -> Tensor:
+        """Frames [K, B, H, W, 3] of moments."""
+        frames = self._rows((drawn.walks * self.length + drawn.times).ravel())
+        return frames.view(*drawn.times.shape, *frames.shape[1:])
 
     def sample(self, count: int, rng: np.random.Generator) -> Tensor:
         """Frames [count, H, W, 3] at random."""
@@ -65,28 +78,34 @@ def collect(config: WalkConfig, seed: int, device: str, seconds: float | None) -
     shape = (count * per_maze, config.walk_length, *config.frame_size, 3)
     _check_memory(shape, device)
     frames = torch.empty(shape, dtype=torch.uint8, device=device)
+    actions = np.zeros(shape[:2], np.uint8)
     games = config.games or 4 * core_count()
     started, names = time.monotonic(), list[str]()
     spent = latest = 0.0
     while len(names) < count and (seconds is None or spent + latest <= seconds):
         mazes = [supply.draw() for _ in range(min(games, count - len(names)))]
         rngs = spawn(seed, [f"walks/{len(names) + number}" for number in range(len(mazes))])
-        _walk_round(config, mazes, frames[len(names) * per_maze :], list(rngs.values()))
+        first = len(names) * per_maze
+        _walk_round(config, mazes, frames[first:], actions[first:], list(rngs.values()))
         names += [maze.name for maze in mazes]
         before, spent = spent, time.monotonic() - started
         latest = spent - before
         done = len(names) * per_maze * config.walk_length
         note(f"Collected {done:,} frames in {len(names)} mazes, {done / spent:,.0f}/s.")
-    return Walks(frames[: len(names) * per_maze], np.repeat(np.arange(len(names)), per_maze), tuple(names))
+    walked = len(names) * per_maze
+    return Walks(frames[:walked], np.repeat(np.arange(len(names)), per_maze), tuple(names), actions[:walked])
 
 
-def _walk_round(config: WalkConfig, mazes: list[Maze], frames: Tensor, rngs: list[np.random.Generator]) -> None:
-    """Walks in one copy of a maze per game into the first rows of frames [N, T, H, W, 3]."""
+def _walk_round(
+    config: WalkConfig, mazes: list[Maze], frames: Tensor, actions: Array, rngs: list[np.random.Generator]
+) -> None:
+    """Walks in one copy of a maze per game into the first rows of frames [N, T, H, W, 3] and actions [N, T]."""
     halves = min(2, len(mazes))  # one half's frames are stored while the other plays
     with GamePool(mazes, len(mazes), workers=config.workers, halves=halves) as pool:
         for moments in random_walks(pool, config.walks_per_maze, config.walk_length, rngs):
             rows = moments.games * config.walks_per_maze + moments.walks
             _store(frames, rows, moments, config.half_size)
+            actions[rows, moments.times] = moments.actions
 
 
 def _store(frames: Tensor, rows: Array, moments: Moments, half_size: bool) -> None:

@@ -25,7 +25,7 @@ from sfl.nn.weights import SUFFIX, load_encoder, save_encoder
 from sfl.run.console import write_rows
 from sfl.run.device import prepare
 from sfl.run.encoder.card import card_page, make_card, scores_card
-from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe
+from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, LearningConfig
 from sfl.run.encoder.data import Walks, collect
 from sfl.run.encoder.evaluate import PlaceRow, judge_encoder
 from sfl.run.encoder.recolour import recolour
@@ -40,6 +40,8 @@ ENCODE_AT_ONCE = 256
 
 Draw = Callable[[np.random.Generator], MomentPairs]
 Curve = list[dict[str, Any]]
+Judged = tuple[Tensor, dict[str, Tensor], int]
+"""Loss and metrics of a batch, and how many frames were looked at."""
 
 
 def train_encoder(
@@ -51,9 +53,7 @@ def train_encoder(
     force: bool = False,
 ) -> list[PlaceRow]:
     """Train an encoder into a file, with its loss curve (.csv) and model card (.md) beside it; returns its scores."""
-    require(out.suffix == SUFFIX, f"--out must name a {SUFFIX} file, got {out}.")
-    for suffix in (SUFFIX, ".csv", ".md"):
-        check_free(out.with_suffix(suffix), force)
+    check_out(out, force)
     device = prepare(device, threads)
     teacher = None if recipe.distil is None else load_encoder(recipe.distil, device)
     started = time.monotonic()
@@ -74,6 +74,13 @@ def train_encoder(
     save_encoder(encoder, out, card)
     write_whole(out.with_suffix(".md"), card_page(out, card, rows).encode(), force=True)
     return rows
+
+
+def check_out(out: Path, force: bool) -> None:
+    """Refuse a file of another kind, and to write over one or over what goes beside it."""
+    require(out.suffix == SUFFIX, f"--out must name a {SUFFIX} file, got {out}.")
+    for suffix in (SUFFIX, ".csv", ".md"):
+        check_free(out.with_suffix(suffix), force)
 
 
 def _where(judgement: EncoderJudgement, recipe: EncoderRecipe) -> EncoderJudgement:
@@ -111,25 +118,37 @@ def fit(
     seconds: float | None,
 ) -> Curve:
     """Gradient steps for so many seconds, or as many as the recipe says; Ctrl-C ends them early. Returns the curve."""
-    device = encoder.mean.device.type
-    learning = nn.ModuleList([encoder, objective]).train()
+
+    def loss_of_batch() -> Judged:
+        pairs = draw(rngs["draw"])
+        frames = walks.take(pairs)
+        if recipe.recolour:
+            frames = recolour(frames, pairs.mazes, rngs["recolour"])
+        return (*objective(encoder, frames, pairs), 2 * len(pairs.walks))
+
+    learning = nn.ModuleList([encoder, objective])
+    return descend(recipe, learning, loss_of_batch, f"encoder {recipe.kind}", seconds)
+
+
+def descend(
+    recipe: LearningConfig, learning: nn.Module, loss_of_batch: Callable[[], Judged], title: str, seconds: float | None
+) -> Curve:
+    """Gradient steps on whatever `loss_of_batch` draws, for so many seconds or as many as the recipe says."""
+    device = next(learning.parameters()).device.type
+    learning.train()
     optimiser = _optimiser(learning, recipe.weight_decay, device)
-    reporter = Reporter(f"encoder {recipe.kind}")
+    reporter = Reporter(title)
     torch.backends.cudnn.benchmark = True  # every batch has the same shape
     with StopRequest() as stop:
         for share in clock(recipe.steps, seconds):
             for group in optimiser.param_groups:
                 group["lr"] = recipe.learning_rate * one_cycle(share)
-            pairs = draw(rngs["draw"])
-            frames = walks.take(pairs)
-            if recipe.recolour:
-                frames = recolour(frames, pairs.mazes, rngs["recolour"])
             with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-                loss, metrics = objective(encoder, frames, pairs)
+                loss, metrics, images = loss_of_batch()
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
-            reporter.add(share, 2 * len(pairs.walks), metrics)
+            reporter.add(share, images, metrics)
             if stop.asked:
                 note("Stopped early: what was learned so far is kept.")
                 break

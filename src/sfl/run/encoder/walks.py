@@ -20,6 +20,7 @@ class Moments:
     walks: Array  # [n] number of the walk in its game
     times: Array  # [n] decisions since the walk's start
     frames: Array  # [n, 120, 160, 3]
+    actions: Array  # [n] taken next, except after a walk's last moment
 
 
 def random_walks(pool: GamePool, count: int, length: int, rngs: Sequence[np.random.Generator]) -> Iterator[Moments]:
@@ -46,7 +47,8 @@ def random_walks(pool: GamePool, count: int, length: int, rngs: Sequence[np.rand
             now = np.where(step.started, 0, times[games] + 1)
             live = np.flatnonzero(step.running)
             frames = step.frames if len(live) == len(now) else step.frames[live]  # a copy only where it must be
-            yield Moments(games.start + live, done[games][live], now[live], frames)
+            places = games.start + live
+            yield Moments(places, done[games][live], now[live], frames, actions[places, now[live]])
             done[games] += step.ended & (now == length - 1)
             times[games] = now % length
             pool.send(half, actions[range(games.start, games.stop), times[games]])

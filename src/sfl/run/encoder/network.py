@@ -1,0 +1,139 @@
+"""Training the retrieval or the locomotion network on the walks that encoders learn from."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sfl.core.config import to_json
+from sfl.core.seeding import draw_seed, spawn
+from sfl.data.types import Array
+from sfl.envs.mazes.files import write_whole
+from sfl.envs.vizdoom import ACTIONS
+from sfl.learners.locomotion import VIEWS, ChaseDraw, locomotion_loss, side_by_side
+from sfl.learners.reachability import ReachabilityDraw, reachability_loss
+from sfl.learners.retrieval import RetrievalNetwork
+from sfl.nn.frame_encoders import FRAME_SIZE, RGB
+from sfl.nn.observation_networks import action_network
+from sfl.nn.weights import load_networks, save_networks
+from sfl.run.console import write_rows
+from sfl.run.device import prepare
+from sfl.run.encoder.card import changed, recipe_lines, training_card, training_lines
+from sfl.run.encoder.config import NetworkRecipe
+from sfl.run.encoder.data import Walks, collect
+from sfl.run.encoder.train import Judged, check_out, descend
+
+Name = Literal["retrieval", "locomotion"]
+SHAPE = (*FRAME_SIZE, RGB)
+
+LossOfBatch = Callable[[], Judged]
+
+
+def train_network(
+    name: Name,
+    recipe: NetworkRecipe,
+    out: Path,
+    join: str | None = None,
+    device: str = "auto",
+    threads: int = 1,
+    force: bool = False,
+) -> None:
+    """Train a network into a file, with its loss curve (.csv) and model card (.md) beside it.
+
+    The networks of the file `join` go into it as well: agents read both from one.
+    """
+    check_out(out, force)
+    others = {} if join is None else _others(join, name)
+    device = prepare(device, threads)
+    started = time.monotonic()
+    rngs = spawn(recipe.seed, ["init", "draw"])
+    walks = collect(recipe, recipe.seed, device, None if recipe.seconds is None else recipe.seconds / 2)
+    network, loss_of_batch = prepare_network(name, recipe, walks, rngs, device)
+    collected = time.monotonic() - started
+    left = None if recipe.seconds is None else recipe.seconds - collected
+    curve = descend(recipe, network, loss_of_batch, f"{name} network", left)
+    times = {"collecting": collected, "training": time.monotonic() - started - collected}
+    public = replace(recipe, maze_dir=None)
+    card = training_card(public, command(name, public, out, join), walks, curve, times, device)
+    save_networks(others | _named(name, network), out, card | {"networks": " ".join(_names(others, name))})
+    if curve:
+        write_rows(out.with_suffix(".csv"), curve)
+    write_whole(out.with_suffix(".md"), _page(name, out, card, public).encode(), force=True)
+
+
+def prepare_network(
+    name: Name, recipe: NetworkRecipe, walks: Walks, rngs: dict[str, np.random.Generator], device: str
+) -> tuple[nn.Module, LossOfBatch]:
+    """A fresh network, and what draws its batches and judges them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(draw_seed(rngs["init"]))
+        if name == "retrieval":
+            pairing = RetrievalNetwork(recipe.retrieval, SHAPE).to(device)
+            return pairing, _retrieval_loss(recipe, pairing, walks, rngs["draw"])
+        config = recipe.locomotion
+        walking = action_network(SHAPE, config.encoder, config.dim, VIEWS, len(ACTIONS)).to(device)
+    return walking, _locomotion_loss(recipe, walking, walks, rngs["draw"])
+
+
+def _retrieval_loss(
+    recipe: NetworkRecipe, network: RetrievalNetwork, walks: Walks, rng: np.random.Generator
+) -> LossOfBatch:
+    draw = ReachabilityDraw(recipe.retrieval, walks.mazes, walks.length)
+
+    def judge() -> Judged:
+        pairs = draw(rng)
+        first, second = network.encoder(walks.take(pairs).flatten(0, 1)).chunk(2)
+        scores = network.head(torch.cat([first, second], dim=1))
+        return (*reachability_loss(scores, torch.from_numpy(pairs.near).to(scores.device)), 2 * len(pairs.walks))
+
+    return judge
+
+
+def _locomotion_loss(recipe: NetworkRecipe, network: nn.Module, walks: Walks, rng: np.random.Generator) -> LossOfBatch:
+    draw = ChaseDraw(recipe.locomotion, len(walks.mazes), walks.length)
+
+    def judge() -> Judged:
+        chases = draw(rng)
+        scores = network(side_by_side(walks.take(chases)))
+        actions = walks.actions[chases.walks, chases.times[1]].astype(np.int64)
+        return (*locomotion_loss(scores, torch.from_numpy(actions).to(scores.device)), VIEWS * len(actions))
+
+    return judge
+
+
+def _others(join: str, name: Name) -> dict[str, Tensor]:
+    """What a file holds beside the network that is to be trained."""
+    other = "locomotion" if name == "retrieval" else "retrieval"
+    arrays: dict[str, Array] = load_networks(join, [other])
+    return {key: torch.from_numpy(value) for key, value in arrays.items() if not key.startswith(f"{name}.")}
+
+
+def _named(name: Name, network: nn.Module) -> dict[str, Tensor]:
+    return {f"{name}.{key}": value for key, value in network.state_dict().items()}
+
+
+def _names(others: Mapping[str, Tensor], name: Name) -> list[str]:
+    return sorted({name, *(key.partition(".")[0] for key in others)})
+
+
+def command(name: Name, recipe: NetworkRecipe, out: Path, join: str | None) -> str:
+    """The words that train this network again: whatever differs from the defaults."""
+    joined = [] if join is None else ["--join", Path(join).name]
+    return shlex.join(["sfl", "network", "train", name, *changed(recipe, NetworkRecipe()), *joined, "--out", out.name])
+
+
+def _page(name: Name, out: Path, card: Mapping[str, str], recipe: NetworkRecipe) -> str:
+    about = {
+        "retrieval": "Two 160x120 frames to the chance that they are a few decisions apart.",
+        "locomotion": "Previous, current and goal frame to the chances of the actions.",
+    }
+    title = [f"# Network `{out.stem}`", "", f"The {name} network. {about[name]} Trained without labels and poses.", ""]
+    return "\n".join([*title, *training_lines(card), *recipe_lines(to_json(recipe))])

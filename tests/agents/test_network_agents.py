@@ -1,0 +1,88 @@
+"""Controller, SPTM and SGM over frames, and what is left of them in a slim copy."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sfl.agents import AgentConfig, make_agent
+from sfl.agents.controller import ControllerConfig
+from sfl.agents.sgm import ATTEMPTS, SGMConfig
+from sfl.agents.sptm import GuideConfig, ShortcutConfig, SPTMConfig
+from sfl.data.types import Agent, Array
+from sfl.graph.sparse import SparseConfig
+from sfl.learners.locomotion import LocomotionConfig
+from sfl.learners.networks import NetworkConfig
+from sfl.learners.retrieval import RetrievalConfig
+from sfl.learners.trail import TrailConfig
+
+from .ring import SPEC, Ring
+from .worlds import assert_same_state
+
+_networks = NetworkConfig(
+    retrieval=RetrievalConfig(near=1, far=2, hidden=8, layers=1, batch_size=8, encoder="compact"),
+    locomotion=LocomotionConfig(ahead=2, batch_size=8, encoder="compact"),
+    updates_per_step=0.1,
+    replay_size=60,
+)
+_memory = TrailConfig(steps=40, every=2)
+CONFIGS: dict[str, AgentConfig] = {
+    "controller": ControllerConfig(**vars(_networks)),
+    "sptm": SPTMConfig(
+        **vars(_networks),
+        memory=_memory,
+        shortcuts=ShortcutConfig(5, window=1, distance=2),
+        guide=GuideConfig(local_threshold=0.4, global_threshold=0.4, waypoint_threshold=0.4),
+    ),
+    "sgm": SGMConfig(
+        **vars(_networks),
+        memory=_memory,
+        sparse=SparseConfig(0.3, 0.5, 0.6),
+        navigator=replace(ATTEMPTS, replan_after=3, reach_threshold=0.4),
+        localize_threshold=0.4,
+    ),
+}
+
+
+def make(name: str, seed: int = 0) -> Agent:
+    return make_agent(CONFIGS[name], SPEC, seed)
+
+
+def ring_of(agent: Agent, views: Array, steps: int) -> Ring:
+    ring = Ring(views, agent)  # type: ignore[arg-type]
+    ring.go(steps)
+    return ring
+
+
+def walk(agent: Agent, views: Array) -> list[list[int]]:
+    """What the frozen agent does on its way to a goal."""
+    policy = agent.policy(seed=3)
+    for env in (0, 1):
+        policy.begin_episode(env, views[5])
+    return [policy.act(views[[place % 8, 2]], np.arange(2)).tolist() for place in range(12)]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("steps", [11, 26])
+def test_over_frames_a_loaded_agent_goes_on_alike(name: str, steps: int, views: Array) -> None:
+    """After 22 decisions the memory is not full, after 52 it is."""
+    ring = ring_of(make(name), views, steps)
+    other = make(name, seed=9)
+    other.load_state_dict(deepcopy(ring.agent.state_dict()))
+    twin = Ring(views, other)  # type: ignore[arg-type]
+    twin.time, twin.at = ring.time, ring.at.copy()
+    assert twin.go(10) == ring.go(10)
+    assert_same_state(twin.agent.state_dict(), ring.agent.state_dict())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("steps", [11, 26])
+def test_a_slim_copy_walks_as_the_whole_one_does(name: str, steps: int, views: Array) -> None:
+    agent, other = ring_of(make(name), views, steps).agent, make(name, seed=9)
+    fresh, state = other.state_dict(), agent.state_dict()
+    slim = replace(state, optimisers=fresh.optimisers, replay=fresh.replay, generators=fresh.generators)
+    other.load_state_dict(slim)
+    assert walk(other, views) == walk(agent, views)  # type: ignore[arg-type]

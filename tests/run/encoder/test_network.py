@@ -1,0 +1,158 @@
+"""`sfl network train`, on made walks and as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sfl.agents.controller import ControllerAgent, ControllerConfig
+from sfl.cli import main
+from sfl.core.errors import UsageError
+from sfl.core.seeding import spawn
+from sfl.data.types import EnvSpec
+from sfl.learners.locomotion import ChaseDraw, LocomotionConfig
+from sfl.learners.reachability import Reachability, ReachabilityDraw
+from sfl.learners.retrieval import RetrievalConfig, RetrievalNetwork
+from sfl.nn.frame_encoders import FrameEncoder
+from sfl.run.encoder.config import NetworkRecipe
+from sfl.run.encoder.data import Walks
+from sfl.run.encoder.network import Name, command, prepare_network
+from sfl.run.encoder.train import Curve, descend
+
+from .made import made_walks
+
+SMALL = NetworkRecipe(
+    steps=20,
+    retrieval=RetrievalConfig(encoder="compact", hidden=32, layers=1, batch_size=32),
+    locomotion=LocomotionConfig(encoder="compact", batch_size=32, ahead=3),
+)
+
+
+def walks_with_a_way() -> Walks:
+    """The action says by how much the band moves next, so that it can be seen."""
+    walks = made_walks()
+    actions = np.random.default_rng(0).integers(7, size=walks.actions.shape)
+    frames = np.zeros((*actions.shape, 60, 80, 3), np.uint8)
+    places = np.cumsum(actions, axis=1) - actions
+    for walk, moment in np.ndindex(actions.shape):
+        start = 10 * int(places[walk, moment] % 7)
+        frames[walk, moment, :, start : start + 10] = 255
+    return Walks(torch.from_numpy(frames), walks.mazes, walks.names, actions.astype(np.uint8))
+
+
+def learn(name: Name, recipe: NetworkRecipe, walks: Walks) -> tuple[torch.nn.Module, Curve]:
+    network, judge = prepare_network(name, recipe, walks, spawn(recipe.seed, ["init", "draw"]), "cpu")
+    return network, descend(recipe, network, judge, name, None)
+
+
+def test_locomotion_is_learned() -> None:
+    recipe = replace(SMALL, locomotion=replace(SMALL.locomotion, ahead=1))
+    _, curve = learn("locomotion", recipe, walks_with_a_way())
+    assert curve[-1]["step"] == 20
+    assert curve[-1]["loss"] < 0.9 * math.log(7)
+
+
+def test_retrieval_learns_by_the_objective_of_the_paper_s_encoder() -> None:
+    """That this objective is learned is tested there."""
+    walks, rngs = made_walks(), spawn(0, ["init", "draw"])
+    network, judge = prepare_network("retrieval", SMALL, walks, rngs, "cpu")
+    assert isinstance(network, RetrievalNetwork)
+    pairs = ReachabilityDraw(SMALL.retrieval, walks.mazes, walks.length)(spawn(0, ["draw"])["draw"])
+    objective = Reachability(SMALL.retrieval, network.dim)
+    objective.head = network.head
+    assert isinstance(network.encoder, FrameEncoder)
+    expected, metrics = objective(network.encoder, walks.take(pairs), pairs)
+    loss, found, images = judge()
+    torch.testing.assert_close(loss, expected)
+    assert found["accuracy"] == metrics["accuracy"]
+    assert images == 64
+
+
+def test_chases_are_of_one_walk_with_goals_ahead() -> None:
+    chases = ChaseDraw(LocomotionConfig(ahead=3, batch_size=2_000), walks=4, length=6)(np.random.default_rng(0))
+    before, now, goal = chases.times
+    assert set((goal - now).tolist()) == {1, 2, 3}
+    assert ((now - before == 1) | (now == 0)).all()
+    assert (before >= 0).all()
+    assert (goal.max(), now.max()) == (5, 4)
+    assert set(chases.walks.tolist()) == {0, 1, 2, 3}
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    recipe = replace(SMALL, steps=2)
+    (one, _), (same, _), (other, _) = (
+        learn("locomotion", replace(recipe, seed=seed), made_walks()) for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(value, same.state_dict()[name]) for name, value in one.state_dict().items())
+    assert not all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+def test_the_command_names_what_differs_from_the_defaults() -> None:
+    recipe = NetworkRecipe(minutes=10, retrieval=RetrievalConfig(batch_size=64))
+    assert command("retrieval", recipe, Path("a/r.safetensors"), "b/l.safetensors") == (
+        "sfl network train retrieval --minutes 10 --retrieval.batch-size 64 --join l.safetensors --out r.safetensors"
+    )
+
+
+def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -> None:
+    data = ["--frames", "120", "--walk-length", "60", "--walks-per-maze", "2", "--mazes", "small"]
+    data += ["--workers", "1", "--device", "cpu", "--steps", "1"]
+    first, both = tmp_path / "r.safetensors", tmp_path / "both.safetensors"
+    small = ["--retrieval.encoder", "compact", "--retrieval.hidden", "32", "--retrieval.batch-size", "4"]
+    assert main(["network", "train", "retrieval", *data, *small, "--out", str(first)]) == 0
+    small = ["--locomotion.encoder", "compact", "--locomotion.batch-size", "4"]
+    assert main(["network", "train", "locomotion", *data, *small, "--join", str(first), "--out", str(both)]) == 0
+    with both.with_suffix(".csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["1"]
+    assert str(tmp_path) not in both.with_suffix(".md").read_text()
+    config = ControllerConfig(
+        str(both), RetrievalConfig(encoder="compact", hidden=32), LocomotionConfig(encoder="compact"), replay_size=10
+    )
+    agent = ControllerAgent(config, EnvSpec((120, 160, 3), "uint8", 7), 0, "cpu")
+    stored = load_file(both)
+    for name, value in agent.state_dict().networks.items():
+        np.testing.assert_array_equal(value, stored[name].to(torch.from_numpy(value).dtype).numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["train"], "sfl network train"),
+        (["train", "walking", "--out", "a.safetensors"], "invalid choice 'walking'"),
+        (["train", "retrieval"], "Missing from sfl network train: --out PATH"),
+        (["train", "retrieval", "--out", "a.pt"], "--out must name a .safetensors file, got a.pt."),
+        (["train", "retrieval", "--out", "here.safetensors"], "here.safetensors exists already"),
+        (["train", "locomotion", "--out", "a.safetensors", "--join", "none"], "Cannot read networks from none"),
+        (["train", "retrieval", "--out", "a.safetensors", "--mazes", "test-1"], "is kept for evaluation"),
+        (["show"], "No command 'network show'."),
+    ],
+)
+def test_wrong_use_is_one_line_and_writes_nothing(
+    words: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.safetensors").write_text("mine")
+    assert main(["network", *words]) in (1, 2)
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.startswith("sfl: ")
+    assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["here.safetensors"]
+
+
+def test_settings_that_would_do_nothing_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"--retrieval\.learning-rate is for agents"):
+        NetworkRecipe(retrieval=RetrievalConfig(learning_rate=0.1))
+    with pytest.raises(UsageError, match="--half-size does not go with networks"):
+        NetworkRecipe(half_size=True)
