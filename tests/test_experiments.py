@@ -63,7 +63,7 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         f"{family}-doom-MAZE-{spawn}"
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
-    } | {f"{family}-doom-MAZE-fixed" for family in ("ec", "ec-sptm", "ec-sgm")}
+    } | {f"{family}-doom-MAZE-fixed" for family in ("ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")}
     assert "sfl-doom-small" in families
 
 
@@ -129,3 +129,11 @@ def test_walks_of_curiosity_are_all_that_differs_and_say_that_an_oracle_chose(me
     tiny = experiments.tiny(curious).agent
     assert isinstance(tiny, SPTMConfig | SGMConfig)
     assert tiny.memory.explorer == tiny.networks == ""
+
+
+def test_graphs_of_random_spawn_are_asked_the_tasks_of_fixed_spawn() -> None:
+    one, usual = experiments.get("sptm-rs-doom-test-1-fixed"), experiments.get("sptm-doom-test-1-fixed")
+    assert (one.eval, one.train) == (usual.eval, usual.train)
+    assert doom(one.name) == replace(doom(usual.name), spawn="random", pairs="fixed")
+    assert isinstance(one.agent, SPTMConfig)
+    assert "controller-doom-test-1-random/" in one.agent.networks

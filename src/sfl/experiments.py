@@ -157,6 +157,13 @@ def _controller_doom(spawn: Spawn, maze: str) -> Experiment:
     return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
 
 
+def _rs_memory_doom(kind: type[SPTMConfig] | type[SGMConfig], maze: str) -> Experiment:
+    """For the appendix on EC: walks and networks of random spawn, tasks of fixed spawn."""
+    base = _memory_doom(kind, "random", maze)
+    name, env = f"{base.name.split('-')[0]}-rs-doom-{maze}-fixed", DoomConfig(maze, pairs="fixed", max_steps=200)
+    return replace(base, name=name, env=env, eval=_doom_eval("fixed"))
+
+
 def _memory_doom(
     kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str, curious: bool = False
 ) -> Experiment:
@@ -241,6 +248,7 @@ def _all() -> dict[str, Experiment]:
     listed += [_memory_doom(kind, spawn, maze) for kind in (SPTMConfig, SGMConfig) for spawn, maze in papers]
     fixed = [maze for spawn, maze in papers if spawn == "fixed"]
     listed += [_memory_doom(kind, "fixed", maze, curious=True) for kind in (SPTMConfig, SGMConfig) for maze in fixed]
+    listed += [_rs_memory_doom(kind, "test-1") for kind in (SPTMConfig, SGMConfig)]
     return {experiment.name: experiment for experiment in listed}
 
 

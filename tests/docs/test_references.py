@@ -8,7 +8,7 @@ import pytest
 
 from sfl.cli import COMMANDS, maze
 from sfl.cli.commands import train
-from sfl.cli.encoder_options import EvalOptions, TrainOptions
+from sfl.cli.encoder_options import EvalOptions, NetworkOptions, TrainOptions
 from sfl.cli.parsing import parse
 
 from .pages import ROOT, SOURCE, commands, defined_names, read, references
@@ -41,7 +41,11 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [target for target in local if not (ROOT / page).parent.joinpath(target).exists()] == []
 
 
-GROUPS = {"maze": maze.COMMANDS, "encoder": {"train": (TrainOptions,), "eval": (EvalOptions,)}}
+GROUPS = {
+    "maze": maze.COMMANDS,
+    "encoder": {"train": (TrainOptions,), "eval": (EvalOptions,)},
+    "network": {"train": (NetworkOptions,)},
+}
 """Commands of two words."""
 
 PARSED = [

@@ -213,6 +213,15 @@ def test_fixed_spawn_starts_at_the_start_and_fewer_pairs_are_the_first_of_more()
         tasks_of(config, levels=("paper",))
 
 
+def test_tasks_of_the_other_spawn_can_be_asked_for() -> None:
+    levels = ("easy", "hardest")
+    fixed = tasks_of(DoomConfig("small", spawn="fixed"), levels=levels)
+    assert tasks_of(DoomConfig("small", pairs="fixed"), levels=levels) == fixed
+    assert tasks_of(DoomConfig("small", spawn="fixed", pairs="random")) == tasks_of(DoomConfig("small"))
+    with pytest.raises(UsageError, match="No level 'hardest' in the pairs of 'small'"):
+        tasks_of(DoomConfig("small"), levels=levels)
+
+
 def test_the_authors_pairs_are_taken_where_the_folder_has_them(tmp_path: Path) -> None:
     wad = load_maze("small").wad.replace(b"MAP01\0\0\0", b"MAP05\0\0\0")  # another maze under the paper's name
     (tmp_path / "test-4.wad").write_bytes(wad)

@@ -95,7 +95,8 @@ class DoomConfig:
     spawn: Spawn = "random"
     """Where training episodes start: at the maze's start (fixed), or at one of its spots or anywhere free (random)."""
     pairs: str | None = None
-    """A JSON file of start-goal pairs to evaluate on; None: the authors' where the maze has them, else drawn ones."""
+    """A JSON file of start-goal pairs to evaluate on, or `fixed` or `random` for those of that spawn, wherever training
+    starts; None: those of its own spawn. These are the authors' where the maze has them, else drawn ones."""
     max_steps: int = 2_500
     """Time limit of a training episode; evaluation has the budget of each level."""
     texture_kind: Literal["train", "test"] | None = None

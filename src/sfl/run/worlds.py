@@ -104,6 +104,10 @@ class EnvWorld:
         return None
 
 
+SPAWNS = ("fixed", "random")
+"""What `env.pairs` may say instead of a file."""
+
+
 class MazeWorld:
     """A maze of ViZDoom. Its tasks are start-goal pairs, the same for every seed of training."""
 
@@ -156,21 +160,27 @@ class MazeWorld:
         if (file := self._pairs_file(config)) is not None:
             return load_pairs(file, maze, free, config.episodes)
         seed = config.pairs_seed or 0
-        if self._config.spawn == "random":
+        if self._task_spawn == "random":
             return draw_random_pairs(maze, free, seed, config.episodes)  # the first are the same, however many
         return draw_fixed_pairs(maze, free, seed, max(PAIRS_PER_LEVEL, config.episodes))
 
     def _pairs_file(self, config: EvalConfig) -> Path | None:
         if self._saved_pairs is not None and self._saved_pairs.is_file():
             return self._saved_pairs
-        if self._config.pairs is not None:
+        if self._config.pairs not in (None, *SPAWNS):
             require(config.pairs_seed is None, "env.pairs and eval.pairs-seed exclude each other; leave one out.")
-            return Path(self._config.pairs)
+            return Path(str(self._config.pairs))
         if self._config.maze not in PAPER or config.pairs_seed is not None:
             return None
         folder = maze_folder(self._config.maze, None if self._config.maze_dir is None else Path(self._config.maze_dir))
-        file = folder / "pairs" / f"{self._config.maze}-{self._config.spawn}.json"
+        file = folder / "pairs" / f"{self._config.maze}-{self._task_spawn}.json"
         return file if file.is_file() else None
+
+    @property
+    def _task_spawn(self) -> str:
+        """Where tasks start: where training episodes do, unless the configuration says otherwise."""
+        asked = self._config.pairs
+        return asked if asked in SPAWNS else self._config.spawn
 
     def given_task(self, goal: Pose, start: Pose | None) -> Task:
         """A user's goal, with the largest budget; without a start, where the maze spawns the player."""
