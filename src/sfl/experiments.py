@@ -207,15 +207,15 @@ def _ec_doom(maze: str) -> Experiment:
 
 
 def _ec_fourroom() -> Experiment:
-    """Episodic Curiosity where a CPU will do. docs/agents/ec.md says why one match in the memory is enough here."""
-    train = TrainConfig(steps=60_000, env_count=8, eval_every=20_000, checkpoint_every=10_000, log_every=2_000)
+    """Episodic Curiosity where a CPU will do."""
+    train = TrainConfig(steps=100_000, env_count=8, eval_every=50_000, checkpoint_every=10_000, log_every=2_000)
     agent = ECConfig(
         retrieval=RetrievalConfig(near=3, far=12, hidden=64, layers=2, learning_rate=1e-3),
         locomotion=LocomotionConfig(learning_rate=1e-3),
         updates_per_step=1 / 16,
-        train_every=4_000,
-        bonus=BonusConfig(capacity=100, percentile=100),
-        ppo=PPOConfig(horizon=32, dim=128, gamma=0.98, learning_rate=1e-3, clip=0.2, decay_steps=train.steps),
+        train_every=2_000,
+        bonus=BonusConfig(scale=1.0, capacity=100),
+        ppo=PPOConfig(horizon=128, dim=128, learning_rate=1e-3, clip=0.2, decay_steps=train.steps),
     )
     return Experiment("ec-fourroom", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
 
