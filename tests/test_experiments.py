@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from sfl import experiments
+from sfl.agents import agent_name
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sfl.config import FrameSFLConfig, recommended_for_frames
+from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import UsageError
 from sfl.envs.config import DoomConfig
 from sfl.envs.mazes import own_mazes
+from sfl.learners.episodic_memory import BonusConfig
 
 
 def doom(name: str) -> DoomConfig:
@@ -59,7 +63,7 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         f"{family}-doom-MAZE-{spawn}"
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
-    } | {"sptm-rs-doom-MAZE-fixed", "sgm-rs-doom-MAZE-fixed"}
+    } | {f"{family}-doom-MAZE-fixed" for family in ("ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")}
     assert "sfl-doom-small" in families
 
 
@@ -97,6 +101,34 @@ def test_a_memory_starts_from_the_networks_of_the_controller_in_its_maze() -> No
     assert isinstance(tiny.agent, SPTMConfig)
     assert tiny.agent.networks == ""
     assert tiny.agent.memory.steps < tiny.train.eval_every
+
+
+@pytest.mark.parametrize("maze", ["test-1", "test-4"])
+def test_episodic_curiosity_has_the_numbers_of_the_papers_table(maze: str) -> None:
+    experiment = experiments.get(f"ec-doom-{maze}-fixed")
+    agent = experiment.agent
+    assert isinstance(agent, ECConfig)
+    assert agent.bonus == BonusConfig(scale=0.03, shift=0.5, capacity=400, novelty_threshold=0.1, percentile=90)
+    assert (agent.ppo.learning_rate, agent.ppo.entropy) == (2.5e-4, 0.01)
+    assert experiment.train.steps == agent.ppo.decay_steps == 2_000_000
+    assert agent.ppo.horizon * experiment.train.env_count == 12 * 256
+    shorter = experiments.scaled(experiment, 0.1)
+    assert isinstance(shorter.agent, ECConfig)
+    assert shorter.train.steps == shorter.agent.ppo.decay_steps == 200_000
+
+
+@pytest.mark.parametrize("method", ["sptm", "sgm"])
+def test_walks_of_curiosity_are_all_that_differs_and_say_that_an_oracle_chose(method: str) -> None:
+    plain, curious = (experiments.get(f"{name}-doom-test-1-fixed") for name in (method, f"ec-{method}"))
+    assert isinstance(curious.agent, SPTMConfig | SGMConfig)
+    memory = curious.agent.memory
+    assert (memory.explorer, memory.explorer_checkpoint) == ("runs/ec-doom-test-1-fixed/seed-0000", "oracle")
+    walked = replace(curious.agent, memory=replace(memory, explorer=""))
+    assert replace(curious, name=plain.name, agent=walked) == plain
+    assert agent_name(curious.agent) == f"ec-{method}"
+    tiny = experiments.tiny(curious).agent
+    assert isinstance(tiny, SPTMConfig | SGMConfig)
+    assert tiny.memory.explorer == tiny.networks == ""
 
 
 def test_graphs_of_random_spawn_are_asked_the_tasks_of_fixed_spawn() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from sfl.agents import agent_name
 from sfl.agents.controller import ControllerConfig
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import (
     FrameConfig,
@@ -23,8 +25,10 @@ from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig, GymConfig, MiniGridConfig
 from sfl.envs.mazes import own_mazes
 from sfl.graph.landmarks import LandmarkConfig
+from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
+from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
@@ -160,15 +164,20 @@ def _rs_memory_doom(kind: type[SPTMConfig] | type[SGMConfig], maze: str) -> Expe
     return replace(base, name=name, env=env, eval=_doom_eval("fixed"))
 
 
-def _memory_doom(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str) -> Experiment:
+def _memory_doom(
+    kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str, curious: bool = False
+) -> Experiment:
     """SPTM or SGM with the networks of the controller's first run in the same maze, over 100 episodes of 200 steps.
 
-    SGM has 114,000 steps to build and clean its graph.
+    SGM has 114,000 steps to build and clean its graph. `curious`: the episodes are those of EC's first run there.
     """
     run = f"runs/controller-doom-{maze}-{spawn}/seed-0000"
     name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
     train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
     agent, env = kind(f"{run}/checkpoints/last/{PRETRAINED}"), DoomConfig(maze, spawn=spawn, max_steps=200)
+    if curious:
+        name, explorer = f"ec-{name}", f"runs/ec-doom-{maze}-{spawn}/seed-0000"
+        agent = replace(agent, memory=replace(agent.memory, explorer=explorer))
     return Experiment(f"{name}-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
 
 
@@ -178,6 +187,37 @@ def _small_doom() -> Experiment:
     train = TrainConfig(steps=200_000, env_count=64, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig("small", spawn="random", max_steps=500)
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))
+
+
+def _ec_doom(maze: str) -> Experiment:
+    """Episodic Curiosity as the paper has it explore for SPTM and SGM.
+
+    Its twelve environments with 256 steps between two improvements are 64 with 48: as many steps, and a GPU waits less.
+    """
+    train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=200_000, log_every=10_000)
+    agent = ECConfig(
+        networks=PRETRAINED,
+        retrieval=RetrievalConfig(batch_size=256),
+        locomotion=LocomotionConfig(batch_size=256),
+        updates_per_step=1 / 256,
+        ppo=PPOConfig(horizon=48, decay_steps=train.steps),
+    )
+    env = DoomConfig(maze, spawn="fixed", max_steps=500)
+    return Experiment(f"ec-doom-{maze}-fixed", env, agent, train, _doom_eval("fixed"))
+
+
+def _ec_fourroom() -> Experiment:
+    """Episodic Curiosity where a CPU will do."""
+    train = TrainConfig(steps=100_000, env_count=8, eval_every=50_000, checkpoint_every=10_000, log_every=2_000)
+    agent = ECConfig(
+        retrieval=RetrievalConfig(near=3, far=12, hidden=64, layers=2, learning_rate=1e-3),
+        locomotion=LocomotionConfig(learning_rate=1e-3),
+        updates_per_step=1 / 16,
+        train_every=2_000,
+        bonus=BonusConfig(scale=1.0, capacity=100),
+        ppo=PPOConfig(horizon=128, dim=128, learning_rate=1e-3, clip=0.2, decay_steps=train.steps),
+    )
+    return Experiment("ec-fourroom", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
 
 
 def _gym() -> Experiment:
@@ -196,15 +236,18 @@ def _all() -> dict[str, Experiment]:
     listed += [_tabular(env) for env in ("fourroom", "multiroom-n3")]
     listed += [_random(env) for env in MINIGRID]
     spawns: tuple[Spawn, ...] = ("random", "fixed")
-    listed += [_small_doom()]
+    listed += [_small_doom(), _ec_fourroom()]
     listed += [_ours_doom(spawn) for spawn in spawns]
     listed += [_ours_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_paper_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
+    listed += [_ec_doom(maze) for maze in MAZES["fixed"]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     papers = [(spawn, maze) for spawn in spawns for maze in MAZES[spawn] if maze not in own_mazes()]
     listed += [_controller_doom(spawn, maze) for spawn, maze in (*papers, ("random", "test-1"))]
     listed += [_memory_doom(kind, spawn, maze) for kind in (SPTMConfig, SGMConfig) for spawn, maze in papers]
+    fixed = [maze for spawn, maze in papers if spawn == "fixed"]
+    listed += [_memory_doom(kind, "fixed", maze, curious=True) for kind in (SPTMConfig, SGMConfig) for maze in fixed]
     listed += [_rs_memory_doom(kind, "test-1") for kind in (SPTMConfig, SGMConfig)]
     return {experiment.name: experiment for experiment in listed}
 
@@ -244,12 +287,15 @@ def _family(experiment: Experiment) -> str:
 def describe(name: str) -> str:
     """What an experiment is, in one line."""
     experiment = get(name)
-    kind = name.split("-", maxsplit=1)[0]
+    kind = agent_name(experiment.agent) if name.startswith("ec-") else name.split("-", maxsplit=1)[0]
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
+        "ec": "Episodic Curiosity",
+        "ec-sptm": "SPTM over walks of Episodic Curiosity",
+        "ec-sgm": "SGM over walks of Episodic Curiosity",
         "controller": "the visual controller",
         "sptm": "semi-parametric topological memory",
         "sgm": "sparse graphical memory",
@@ -281,8 +327,11 @@ def tiny(experiment: Experiment) -> Experiment:
         locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
         agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
         agent = replace(agent, updates_per_step=0.02, replay_size=600)
+    if isinstance(agent, ECConfig):
+        ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
+        agent = replace(agent, train_every=200, ppo=ppo)
     if isinstance(agent, SPTMConfig | SGMConfig):
-        agent = replace(agent, memory=replace(agent.memory, steps=500))
+        agent = replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start
@@ -295,4 +344,7 @@ def scaled(experiment: Experiment, factor: float) -> Experiment:
     """The same experiment with another budget of environment steps."""
     require(factor > 0, f"--scale must be positive, got {factor}.")
     steps = max(1, round(experiment.train.steps * factor))
-    return replace(experiment, train=replace(experiment.train, steps=steps))
+    agent = experiment.agent
+    if isinstance(agent, ECConfig):  # its learning rate falls over the run
+        agent = replace(agent, ppo=replace(agent.ppo, decay_steps=steps))
+    return replace(experiment, agent=agent, train=replace(experiment.train, steps=steps))

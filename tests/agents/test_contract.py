@@ -17,7 +17,7 @@ from .worlds import DOOM_LIKE, FOURROOM, TINY, Run, assert_same_state, evaluate,
 
 GOAL_TASKS = [Task("any", pair, (1, 1, 0), goal, 25) for pair, goal in enumerate([(7, 1, 0), (6, 7, 0), (1, 3, 0)])]
 CONFIGS = TINY | {"sfl-doom-like": DOOM_LIKE}
-WITHOUT_GRAPH = {"random", "controller"}
+WITHOUT_GRAPH = {"random", "controller", "ec"}
 WITHOUT_TRIPS = {"sptm"}
 every_agent = pytest.mark.parametrize("name", CONFIGS)
 
@@ -36,14 +36,8 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 def test_every_registered_method_is_tested() -> None:
     # SFL over frames cannot look at a grid; test_frames.py has a world for it.
     assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    assert {agent_name(config) for config in CONFIGS.values()} == {
-        "random",
-        "tabular",
-        "sfl",
-        "controller",
-        "sptm",
-        "sgm",
-    }
+    names = {"random", "tabular", "sfl", "controller", "ec", "sptm", "sgm"}
+    assert {agent_name(config) for config in CONFIGS.values()} == names
 
 
 @every_agent

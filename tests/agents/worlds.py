@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from sfl.agents.controller import ControllerConfig
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
@@ -25,6 +26,7 @@ from sfl.graph.navigator import NavigatorConfig
 from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
+from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
@@ -50,6 +52,7 @@ _networks = NetworkConfig(
 TINY: dict[str, AgentConfig] = {
     "random": RandomConfig(),
     "controller": ControllerConfig(**vars(_networks)),
+    "ec": ECConfig(**vars(_networks), ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2), train_every=100),
     "sptm": SPTMConfig(
         **vars(_networks), memory=TrailConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
     ),

@@ -40,7 +40,9 @@ def test_all_pairs_at_once_are_what_each_pair_is_alone(layers: int) -> None:
     with torch.no_grad():
         table = head.table(first, second, at_once=14)
         alone = [[head(torch.cat([a, b])[None]).softmax(1)[0, 1] for b in second] for a in first]
+        own = head.rows(first, second.expand(5, 7, -1), at_once=14)
     torch.testing.assert_close(table, torch.tensor(alone))
+    torch.testing.assert_close(own, table)
     assert head.table(first, second[:0]).shape == (5, 0)
     assert head.table(first[:0], second).shape == (0, 7)
 

@@ -73,10 +73,21 @@ class ReachabilityHead(nn.Sequential):
         super().__init__(*parts, nn.Linear(size, 2))
 
     def table(self, first: Tensor, second: Tensor, at_once: int = PAIRS_AT_ONCE) -> Tensor:
-        """Chance [B, N] that each of the codes [B, F] is near each of [N, F]; without gradient, in evaluation mode.
+        """Chance [B, N] that each of the codes [B, F] is near each of [N, F]; without gradient, in evaluation mode."""
+        left, right = self._sides(first, second)
+        rows = max(1, at_once // max(1, len(second)))
+        parts = [self._near(part.unsqueeze(1) + right) for part in left.split(rows)]
+        return torch.cat(parts) if len(first) and len(second) else left.new_zeros(len(first), len(second))
 
-        Up to its first product the head treats the two codes apart, so that much is done once for each code.
-        """
+    def rows(self, first: Tensor, second: Tensor, at_once: int = PAIRS_AT_ONCE) -> Tensor:
+        """Chance [B, N] that each of the codes [B, F] is near those of its own row of [B, N, F]; as `table`."""
+        left, right = self._sides(first, second)
+        rows = max(1, at_once // second.shape[1])
+        pairs = zip(left.split(rows), right.split(rows), strict=True)
+        return torch.cat([self._near(some.unsqueeze(1) + others) for some, others in pairs])
+
+    def _sides(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Up to its first product the head treats the two codes apart: what is added there, done once for each."""
         norm, product = self[0], self[2]
         assert isinstance(norm, nn.BatchNorm1d)
         assert isinstance(product, nn.Linear)
@@ -89,11 +100,13 @@ class ReachabilityHead(nn.Sequential):
             functional.relu(codes * scales[side] + shifts[side]) @ weights[side].T
             for side, codes in enumerate((first, second))
         )
-        right = right + product.bias
-        rows, rest = max(1, at_once // max(1, len(second))), nn.Sequential(*list(self)[3:])
-        parts = [rest(part.unsqueeze(1).add(right).flatten(0, 1)) for part in left.split(rows)]
-        scores = torch.cat(parts).float() if parts else left.new_zeros(0, 2)
-        return (scores[:, 1] - scores[:, 0]).sigmoid().view(len(first), len(second))
+        return left, right + product.bias
+
+    def _near(self, sums: Tensor) -> Tensor:
+        """Chance [B, N] of being near, given the sums [B, N, H] of the first product."""
+        rest = nn.Sequential(*list(self)[3:])
+        scores: Tensor = rest(sums.flatten(0, 1)).float()
+        return (scores[:, 1] - scores[:, 0]).sigmoid().view(sums.shape[:2])
 
 
 def reachability_loss(scores: Tensor, near: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -81,6 +81,12 @@ class Retrieval(Trained[RetrievalNetwork]):
         with self.precision():
             return self.network.head.table(first, second)
 
+    @torch.no_grad()
+    def reachable_each(self, first: Tensor, second: Tensor) -> Tensor:
+        """The same [B, N] for features [B, F], each beside others of its own [B, N, F]."""
+        with self.precision():
+            return self.network.head.rows(first, second)
+
     def update(self, triplets: Tensor) -> Metrics:
         """One gradient step on observations [3, B, ...]: some, others near them and others far from them, which are
         B positive pairs and B negative ones (`WalkReplay.triplets` draws them)."""

@@ -9,6 +9,9 @@ import numpy as np
 from sfl.core.config import require
 from sfl.data.types import Array, EnvSpec, Transitions
 
+ORACLE = "oracle"
+"""The checkpoint of an explorer that covered most by true positions; whoever asks for it has looked at them."""
+
 
 @dataclass(frozen=True)
 class TrailConfig:
@@ -18,6 +21,11 @@ class TrailConfig:
     """Decisions whose observations go into the memory; the paper's are 100 episodes of 200 steps."""
     every: int = 4
     """Remember every so many decisions of a walk."""
+    explorer: str = ""
+    """The run folder of `ec` whose frozen policy walks; without one the walks are random."""
+    explorer_checkpoint: str = ORACLE
+    """Its checkpoint: `last`, a step count such as 000200000, or `oracle`: the one before which it covered most by true
+    positions, as in the paper."""
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"memory.steps must be at least 1, got {self.steps}.")

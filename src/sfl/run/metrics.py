@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from sfl.run.curiosity_metrics import CURIOSITY_METRICS
 from sfl.run.metric import Metric
 from sfl.run.network_metrics import NETWORK_METRICS
 
@@ -241,6 +242,7 @@ METRICS: tuple[Metric, ...] = (
         "Above what the steps and their rate explain: the machine was busy with something else.",
     ),
     *NETWORK_METRICS,
+    *CURIOSITY_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})

@@ -18,6 +18,7 @@ from sfl.run.boards import Boards
 from sfl.run.config import Experiment
 from sfl.run.device import memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
+from sfl.run.explorer import lend_explorer
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
 from sfl.run.interrupt import RunStoppedError, StopRequest
@@ -85,6 +86,7 @@ class _Training:
         self.spec: EnvSpec = folder.config_spec(experiment.env, count)
         self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
+        self.explorer = lend_explorer(self.agent, experiment.env, seed, device)
         self.rng = spawn(seed, ["env"])["env"]
         self.poses = PoseLog(self.world.squares())
         self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
@@ -230,6 +232,7 @@ class _Training:
                 "window_seconds": self._window_seconds,
                 "seconds": self.seconds,
                 "evaluated_at": self.evaluated_at,
+                "explorer": None if self.explorer is None else generator_state(self.explorer.rng),
             },
             poses=poses,
             landmark_poses=landmark_poses(state.graph, poses),
@@ -248,6 +251,8 @@ class _Training:
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
+        if self.explorer is not None:
+            restore_generator(self.explorer.rng, loaded.run["explorer"])
         self.window.restore(loaded.run["window"])
         self.poses.add(loaded.poses)
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]

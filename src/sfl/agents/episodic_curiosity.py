@@ -1,0 +1,182 @@
+"""Episodic Curiosity (Savinov et al., 2019): PPO, paid for observations that the episode has not come near yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfl.core.config import require
+from sfl.core.seeding import generator_state, restore_generator, spawn
+from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.learners.device import Fetched, to_device
+from sfl.learners.episodic_memory import BonusConfig, EpisodicMemory
+from sfl.learners.networks import NetworkConfig, Networks
+from sfl.learners.ppo import PPO, PPOConfig, decide
+from sfl.learners.rollouts import Rollouts
+from sfl.nn.actor_critic import ActorCritic
+
+
+@dataclass(frozen=True)
+class ECConfig(NetworkConfig):
+    """Episodic Curiosity: an explorer, which has no use for goals.
+
+    R says what is new. L learns beside it, so that SPTM and SGM can start from the networks of such a run.
+    """
+
+    replay_size: int = 20_000
+    """Observations kept to learn R and L from, on the device; a frame takes 58 kB."""
+    train_every: int = 20_000
+    """Environment steps between two trainings of R and L; in between, what is new stays what it is."""
+    bonus: BonusConfig = BonusConfig()
+    ppo: PPOConfig = PPOConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.train_every >= 1, f"train-every must be at least 1, got {self.train_every}.")
+        known = bool(self.networks) or self.updates_per_step > 0
+        require(known, "ec needs a retrieval network: name one as networks, or let one learn (updates-per-step > 0).")
+
+
+class ExplorerPolicy:
+    """The actor with a generator of its own: all that is left of the agent when nothing is to be learned."""
+
+    def __init__(self, network: ActorCritic, rng: np.random.Generator, device: torch.device) -> None:
+        self._network, self.rng, self._device = network, rng, device
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """It explores, whatever the goal, and by what it sees now alone."""
+
+    @torch.no_grad()
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """One draw from the policy for each environment."""
+        draws = to_device(self.rng.random(len(env_indices)), self._device)
+        made = decide(self._network, to_device(observations, self._device), draws)
+        return np.asarray(Fetched(made.actions).wait().numpy())
+
+    def explain(self, env_index: int) -> Explanation:
+        """It follows no route."""
+        return Explanation()
+
+
+class EpisodicCuriosityAgent:
+    """Acts, remembers and compares for all environments at once; the bonus of a step is known at the next one."""
+
+    def __init__(self, config: ECConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config, self.spec, self._device = config, spec, torch.device(device)
+        self._rng = spawn(seed, ["act"])["act"]
+        self.networks = Networks(config, spec, seed, self._device)
+        self._ppo = PPO(config.ppo, spec, seed, self._device)
+        self._memory = EpisodicMemory(config.bonus, spec.env_count, self.networks.retrieval.dim, self._device)
+        shape, kind = self._ppo.network.seen_shape, spec.observation_dtype
+        self._rollouts = Rollouts(config.ppo.horizon, spec.env_count, shape, kind, self._device)
+        self.env_steps = self._observed = 0
+        self._unlearned = 0  # environment steps since R and L were last trained
+        self._earned, self._visits = 0.0, 0
+
+    @property
+    def _curious(self) -> bool:
+        """R has learned something; before that its answers are worth nothing."""
+        return bool(self.config.networks) or self.networks.retrieval.gradient_steps > 0
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """The memory is that of an episode."""
+        env = np.array([env_index])
+        if self._rollouts.awaits_reward(env).any():  # broken off: nobody says what came of the last decision
+            self._rollouts.end(env)
+        self._memory.clear(env_index)
+
+    @torch.no_grad()
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Pay the last decisions by how new the observations are that they led to, and make the next ones."""
+        pixels = to_device(observations, self._device)
+        draws = to_device(self._rng.random(len(env_indices)), self._device)
+        earned, counts = self._visit(pixels, env_indices)
+        waiting = np.flatnonzero(self._rollouts.awaits_reward(env_indices))
+        if len(waiting):
+            rewards = self.config.bonus.scale * earned[to_device(waiting, self._device)]
+            self._rollouts.reward(env_indices[waiting], rewards)
+        made = decide(self._ppo.network, pixels, draws)
+        self._rollouts.record(env_indices, made)
+        numbers = Fetched(torch.stack([made.actions.double(), counts.double(), earned.double()])).wait().numpy()
+        self._memory.heard(env_indices, numbers[1].astype(np.int64))
+        self._earned += float(numbers[2][waiting].sum())
+        self._visits += len(waiting)
+        return np.asarray(numbers[0].astype(np.int64))
+
+    def _visit(self, pixels: Tensor, env_indices: Array) -> tuple[Tensor, Tensor]:
+        """What the observations earn before scaling, [B], and how many each memory was given, [B]."""
+        if not self._curious:
+            nothing = torch.zeros(len(env_indices), device=self._device)
+            return nothing, nothing
+        retrieval = self.networks.retrieval
+        return self._memory.visit(env_indices, retrieval.features(pixels), retrieval.reachable_each)
+
+    def observe(self, transitions: Transitions) -> None:
+        """Keep the step for R and L; the last decision of an episode earns nothing."""
+        self._observed += len(transitions.env_indices)
+        self.networks.observe(transitions)
+        over = transitions.env_indices[transitions.ended]
+        over = over[self._rollouts.awaits_reward(over)]
+        if len(over):
+            self._rollouts.end(over)
+
+    def update(self) -> Metrics:
+        """Improve the policy, and train R and L, where either is due."""
+        self.env_steps += self._observed
+        self._unlearned += self._observed
+        self._observed = 0
+        metrics = self._improve() if self._rollouts.ready else Metrics()
+        if self._unlearned >= self.config.train_every:
+            if not self._curious:
+                self._rollouts.take()  # what was done without a bonus
+            metrics |= self.networks.update(self._unlearned)
+            self._unlearned = 0
+        metrics["explore/memory_size"] = float(self._memory.sizes.mean())
+        learners = (self._ppo, self.networks.retrieval, self.networks.locomotion)
+        metrics["train/gradient_steps"] = float(sum(learner.gradient_steps for learner in learners))
+        return metrics
+
+    def _improve(self) -> Metrics:
+        taken = self._rollouts.take()
+        if not self._curious:  # nothing was earned: there is nothing to learn from it
+            return Metrics()
+        metrics = self._ppo.improve(taken, self.env_steps)
+        metrics["explore/bonus"] = self._earned / max(1, self._visits)
+        self._earned, self._visits = 0.0, 0
+        return metrics
+
+    def explain(self, env_index: int) -> Explanation:
+        """It follows no route."""
+        return Explanation()
+
+    def policy(self, seed: int) -> ExplorerPolicy:
+        """The actor as it is now; it goes exploring whatever the goal."""
+        return ExplorerPolicy(self._ppo.frozen(), spawn(seed, ["policy"])["policy"], self._device)
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+        state = AgentState(generators={"act": generator_state(self._rng)})
+        self.networks.write_state(state)
+        self._ppo.write_state(state)
+        state.replay |= self._rollouts.state() | self._memory.state()
+        state.counters |= {
+            "env_steps": self.env_steps,
+            "unlearned": self._unlearned,
+            "earned": self._earned,
+            "visits": self._visits,
+        }
+        return state
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`."""
+        restore_generator(self._rng, state.generators["act"])
+        self.networks.read_state(state)
+        self._ppo.read_state(state)
+        self._rollouts.load_state(state.replay)
+        self._memory.load_state(state.replay)
+        counters = state.counters
+        self.env_steps, self._unlearned = counters["env_steps"], counters["unlearned"]
+        self._earned, self._visits = counters["earned"], counters["visits"]

@@ -1,0 +1,132 @@
+"""Episodic Curiosity fills the memory of SPTM and SGM: from a run folder to the walks of another run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfl import experiments
+from sfl.agents import agent_name
+from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.sgm import SGMConfig
+from sfl.agents.sptm import SPTMConfig
+from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.envs import MiniGridConfig
+from sfl.learners.trail import TrailConfig
+from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.run.explorer import find_explorer, oracle_checkpoint
+from sfl.run.export import export
+from sfl.run.folder import RunFolder, load_run
+from sfl.run.poses import Squares
+from sfl.run.train import _Training, resume, train
+
+from .worlds import random_experiment
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A tiny run of EC."""
+    tiny = experiments.tiny(experiments.get("ec-fourroom"))
+    short = replace(tiny, train=replace(tiny.train, steps=800, eval_every=0, checkpoint_every=400), eval=EvalConfig(2))
+    return train(short, runs_dir=tmp_path_factory.mktemp("runs"), device="cpu")
+
+
+def curious(explorer: RunFolder, kind: type[SPTMConfig] | type[SGMConfig] = SPTMConfig, **sizes: int) -> Experiment:
+    """SPTM or SGM over walks of that run, with the networks that it learned."""
+    source = experiments.tiny(experiments.get("ec-fourroom")).agent
+    assert isinstance(source, ECConfig)
+    memory = TrailConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000400")
+    networks = str(explorer.last / "networks.safetensors")
+    agent = kind(networks, source.retrieval, source.locomotion, updates_per_step=0.0, memory=memory)
+    train_config = TrainConfig(**{"steps": 160, "env_count": 4, "checkpoint_every": 40, "log_every": 40, **sizes})
+    return Experiment("ec-sptm-fourroom", MiniGridConfig(), agent, train_config, EvalConfig(episodes=2, parallel=2))
+
+
+@pytest.mark.parametrize("kind", [SPTMConfig, SGMConfig])
+def test_a_run_of_ec_walks_for_another_method(
+    explored: RunFolder, kind: type[SPTMConfig] | type[SGMConfig], tmp_path: Path
+) -> None:
+    made = train(curious(explored, kind), seed=2, runs_dir=tmp_path, device="cpu")
+    run, name = load_run(made.path, device="cpu"), f"ec-{kind.__name__.lower().removesuffix('config')}"
+    assert agent_name(run.experiment.agent) == name
+    assert {row.agent for row in run.episode_rows()} == {name}
+    learned = load_run(explored.path, device="cpu").agent.state_dict().networks
+    for key, value in run.agent.state_dict().networks.items():
+        np.testing.assert_array_equal(value, learned[key], err_msg=key)
+    assert len(run.graph["origin"]) > 2
+
+
+def test_its_actions_are_those_of_the_frozen_policy(explored: RunFolder) -> None:
+    experiment = curious(explored)
+    assert isinstance(experiment.agent, SPTMConfig)
+    training = _Training(experiment, 5, "cpu")
+    alone = find_explorer(experiment.agent.memory, experiment.env, 5, "cpu")
+    other = find_explorer(experiment.agent.memory, experiment.env, 6, "cpu")
+    views, envs = np.random.default_rng(0).integers(8, size=(30, 4, 9, 9, 3)).astype(np.uint8), np.arange(4)
+    acted = [[walker.act(view, envs).tolist() for view in views] for walker in (training.agent, alone, other)]
+    training.session.close()
+    assert acted[0] == acted[1] != acted[2]
+
+
+def test_a_resumed_run_goes_on_with_the_same_explorer(explored: RunFolder, tmp_path: Path) -> None:
+    whole = train(curious(explored), runs_dir=tmp_path / "whole", device="cpu")
+    part = train(curious(explored, steps=40), runs_dir=tmp_path / "part", device="cpu")
+    config = part.config.read_text()
+    assert '"steps": 40,' in config
+    part.config.write_text(config.replace('"steps": 40,', '"steps": 160,', 1))
+    resume(part.path, device="cpu")
+    assert (whole.last / "graph.npz").read_bytes() == (part.last / "graph.npz").read_bytes()
+    np.testing.assert_array_equal(np.load(whole.last / "poses.npy"), np.load(part.last / "poses.npy"))
+
+
+def folder_with(path: Path, poses: list[int], names: list[str]) -> RunFolder:
+    """A run that was in these squares of a corridor, step by step, with these history checkpoints."""
+    for name in (*names, "last"):
+        (path / "checkpoints" / name).mkdir(parents=True)
+    places = np.array([[place + 0.5, 0.5, 0.0] for place in poses], np.float32)
+    np.save(path / "checkpoints" / "last" / "poses.npy", places)
+    return RunFolder(path)
+
+
+SQUARES = Squares(1.0, np.array([[place, 0] for place in range(5)]))
+
+
+def test_the_oracle_takes_the_checkpoint_before_which_most_was_covered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfl.run.explorer.WINDOW", 3)
+    poses = [0, 0, 1, 2, 3, 4, 4, 4, 3, 0, 1, 2]
+    run = folder_with(tmp_path / "a", poses, ["000000003", "000000006", "000000009", "000000012"])
+    assert oracle_checkpoint(run, SQUARES) == "000000012"  # as much as 6, and later
+    run = folder_with(tmp_path / "b", poses[:9], ["000000003", "000000006", "000000009"])
+    assert oracle_checkpoint(run, SQUARES) == "000000006"
+
+
+def test_what_the_oracle_cannot_know_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds no true positions .* name a checkpoint as memory.explorer-checkpoint"):
+        oracle_checkpoint(RunFolder(tmp_path), SQUARES)
+    run = folder_with(tmp_path / "a", [0], ["000000001"])
+    with pytest.raises(UsageError, match="It is not known which places can be reached"):
+        oracle_checkpoint(run, None)
+    with pytest.raises(UsageError, match="has no history checkpoints"):
+        oracle_checkpoint(folder_with(tmp_path / "b", [0], []), SQUARES)
+
+
+def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path: Path) -> None:
+    here, elsewhere = MiniGridConfig(), MiniGridConfig("sfl/MultiRoom-N2-v0")
+
+    def refused(path: Path, kind: type[SflError], words: str, name: str = "last", env: MiniGridConfig = here) -> None:
+        with pytest.raises(kind, match=words) as caught:
+            find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint=name), env, 0, "cpu")
+        assert "\n" not in str(caught.value)
+
+    refused(tmp_path / "none", UsageError, "is not a run folder")
+    random = train(random_experiment(steps=50), runs_dir=tmp_path, device="cpu")
+    refused(random.path, UsageError, "memory.explorer must be a run of ec, .* is one of random")
+    refused(explored.path, UsageError, "explored sfl/FourRoom-v0; this run is in", env=elsewhere)
+    refused(explored.path, CheckpointError, "does not exist", name="000000123")
+    slim = export(explored.path, tmp_path / "slim")
+    refused(slim.path, UsageError, "holds no true positions", name="oracle")
