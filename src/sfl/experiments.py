@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig, multiroom
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import (
     FrameConfig,
@@ -139,6 +140,19 @@ def _small_doom() -> Experiment:
     return Experiment("sfl-doom-small", env, agent, train, _doom_eval("random", parallel=16))
 
 
+def _mss(env: str) -> Experiment:
+    """Mapping State Space, the appendix' table, under the budget of the paper's column."""
+    agent = MSSConfig() if env == "fourroom" else multiroom()
+    return replace(_paper(env), name=f"mss-{env}", agent=agent)
+
+
+def _mss_doom(maze: str, oracle: bool = False) -> Experiment:
+    """Mapping State Space in a maze, or its variant whose reward knows true positions."""
+    paper = _paper_doom("fixed", maze)
+    name = f"mss-oracle-doom-{maze}-fixed" if oracle else f"mss-doom-{maze}-fixed"
+    return replace(paper, name=name, agent=FrameMSSConfig(oracle=oracle))
+
+
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = _ours("multiroom-n4", 60_000)
@@ -161,6 +175,8 @@ def _all() -> dict[str, Experiment]:
     listed += [_paper_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
+    listed += [_mss(env) for env in ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")]
+    listed += [_mss_doom(maze) for maze in ("test-1", "test-4")] + [_mss_doom("test-1", oracle=True)]
     return {experiment.name: experiment for experiment in listed}
 
 
@@ -199,12 +215,14 @@ def _family(experiment: Experiment) -> str:
 def describe(name: str) -> str:
     """What an experiment is, in one line."""
     experiment = get(name)
-    kind = name.split("-", maxsplit=1)[0]
+    kind = "mss-oracle" if name.startswith("mss-oracle") else name.split("-", maxsplit=1)[0]
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
+        "mss": "Mapping State Space",
+        "mss-oracle": "Mapping State Space rewarded by true positions",
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
@@ -220,7 +238,7 @@ def tiny(experiment: Experiment) -> Experiment:
         features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
         successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
         agent = replace(agent, features=features, successor=successor)
-    if not isinstance(agent, RandomConfig):
+    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
         landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
         agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
     if isinstance(agent, FrameSFLConfig):
@@ -228,6 +246,12 @@ def tiny(experiment: Experiment) -> Experiment:
         agent = replace(agent, successor=successor)
     if isinstance(agent, TabularConfig):
         agent = replace(agent, solve_every=200)
+    if isinstance(agent, MSSConfig | FrameMSSConfig):
+        uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
+        map_ = replace(agent.map, landmarks=min(agent.map.landmarks, 20), candidates=100, redraw_every=200)
+        agent = replace(agent, uvfa=uvfa, map=map_)
+    if isinstance(agent, FrameMSSConfig):
+        agent = replace(agent, cycle_steps=20)
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start

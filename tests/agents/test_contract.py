@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sfl.agents import AgentConfig, agent_name, make_agent
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig
 from sfl.data.types import Agent
 from sfl.envs import Task
@@ -32,9 +33,10 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 
 
 def test_every_registered_method_is_tested() -> None:
-    # SFL over frames cannot look at a grid; test_frames.py has a world for it.
-    assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl"}
+    # Over frames they cannot look at a grid; test_frames.py and test_mss_frames.py have a world for them.
+    over_frames = {FrameSFLConfig, FrameMSSConfig}
+    assert {type(config) for config in CONFIGS.values()} | over_frames == set(typing.get_args(AgentConfig))
+    assert {agent_name(config) for config in CONFIGS.values()} == {"random", "tabular", "sfl", "mss"}
 
 
 @every_agent
@@ -101,7 +103,9 @@ def test_a_policy_of_an_untrained_agent_acts(name: str) -> None:
     assert policy.act(np.zeros((1, 9, 9, 3), dtype=np.uint8), np.array([0])).shape == (1,)
 
 
-@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, SFLConfig)])
+@pytest.mark.parametrize(
+    "name", [name for name, config in CONFIGS.items() if isinstance(config, SFLConfig | MSSConfig)]
+)
 def test_learning_touches_no_global_generator(name: str) -> None:
     before = torch.get_rng_state(), np.random.get_state(legacy=False)  # noqa: NPY002
     start(name, 60)

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from sfl.agents.mss.agent import MSSAgent
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.data.types import Agent, EnvSpec
 
-AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig
+AgentConfig = SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | MSSConfig | FrameMSSConfig
 
 _METHODS = {
     SFLConfig: ("sfl", SFLAgent),
     FrameSFLConfig: ("sfl", SFLAgent),
     TabularConfig: ("tabular", SFLAgent),
     RandomConfig: ("random", RandomAgent),
+    MSSConfig: ("mss", MSSAgent),
+    FrameMSSConfig: ("mss", MSSAgent),
 }
 
 
 def agent_name(config: AgentConfig) -> str:
-    """The lower-case name that tables and CSV files use."""
-    return _METHODS[type(config)][0]
+    """The lower-case name that tables and CSV files use; it says so where an agent is told true poses."""
+    name = _METHODS[type(config)][0]
+    return f"{name}-oracle" if wants_poses(config) else name
+
+
+def wants_poses(config: AgentConfig) -> bool:
+    """Whether the agent is an oracle: training then tells it where it truly is."""
+    return bool(getattr(config, "oracle", False))
 
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:

@@ -6,28 +6,14 @@ import csv
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from sfl.core.errors import SflError
+from sfl.run.metric import Metric
+from sfl.run.uvfa_metrics import UVFA_METRICS
 
 LEVEL = "<level>"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One name and how to read it."""
-
-    name: str
-    file: Literal["train", "eval"]
-    """The CSV file it is a column of."""
-    unit: str
-    meaning: str
-    bad: str
-    """What a bad value looks like."""
-    kind: Literal["mean", "last"] = "last"
-    """How the values between two rows become one: their mean, or the newest."""
 
 
 METRICS: tuple[Metric, ...] = (
@@ -253,6 +239,7 @@ METRICS: tuple[Metric, ...] = (
         "Seconds of training so far, evaluation and saving left out, summed over resumes.",
         "Above what the steps and their rate explain: the machine was busy with something else.",
     ),
+    *UVFA_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import in_force
+from sfl.agents.sfl.config import AnySFLConfig, in_force
 from sfl.data.types import Array, Explanation, Policy
 from sfl.envs import DoomConfig, Task
 from sfl.envs.vizdoom import GOAL_RADIUS
@@ -48,7 +47,7 @@ def doom_figures(run: LoadedRun, config: DoomConfig) -> dict[str, Figure]:
     else:
         missing.append("coverage (a slim copy does not say where training has been)")
     policy, agent = frozen(run), run.experiment.agent
-    if isinstance(policy, SimilarityPolicy) and not isinstance(agent, RandomConfig):
+    if isinstance(policy, SimilarityPolicy) and isinstance(agent, AnySFLConfig):
         seen, threshold = survey(policy, world), agent.landmarks.localize_threshold
         figures["sfs-heatmap"] = heatmap_figure(run, world, seen, threshold)
         figures["aliased-views"] = aliased_figure(run, world, seen, threshold)
