@@ -6,6 +6,7 @@ Space using Landmarks for Universal Goal Reaching", 2019.)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,9 @@ from sfl.data.types import Array
 
 UNREACHABLE = -1e6
 """The value between two states that no edges join."""
+
+ARRIVAL = 1.0
+"""What the value function does not count, the step that arrives, counts once for each edge of a way."""
 
 TINY = 1e-290
 """Sums of weights below this have lost digits."""
@@ -39,8 +43,6 @@ class MapConfig:
     """The edge from where the agent is to its nearest landmark is kept, too, when all are worse than the threshold."""
     sharpness: float = 0.9
     """Ways are weighted by exp(sharpness * value), in planning and in drawing the landmark to walk to."""
-    squarings: int = 20
-    """Rounds of value iteration, each of which doubles the number of edges that a way may have."""
     redraw_every: int = 1_000
     """Environment steps between two maps."""
 
@@ -50,7 +52,6 @@ class MapConfig:
         require(self.clip <= 0, f"map.clip is a value and must not be positive, got {self.clip}.")
         require(self.direct <= 0, f"map.direct is a value and must not be positive, got {self.direct}.")
         require(self.sharpness > 0, f"map.sharpness must be positive, got {self.sharpness}.")
-        require(self.squarings >= 0, f"map.squarings must not be negative, got {self.squarings}.")
         require(self.redraw_every >= 1, f"map.redraw-every must be at least 1, got {self.redraw_every}.")
 
 
@@ -103,18 +104,21 @@ class LandmarkMap:
         self.config = config
         others = np.asarray(values, np.float64).copy()
         np.fill_diagonal(others, -np.inf)  # a landmark's best incoming edge comes from another one
-        self.edges = cut(others, config.clip, keep_best=0)
+        self.edges = cut(others, config.clip, keep_best=0) - ARRIVAL
         np.fill_diagonal(self.edges, 0.0)
         self.values = self.edges
-        for _ in range(config.squarings if len(values) else 0):
+        # Each round doubles the number of edges that a way may have. Staying is free: a soft mean over ways there and
+        # back would say otherwise, and the next round would double that.
+        for _ in range(math.ceil(math.log2(max(1, len(values))))):
             self.values = soft_step(self.values, self.values, config.sharpness)
+            np.fill_diagonal(self.values, 0.0)
 
     def to_goals(self, values: Array) -> Array:
         """Values of the ways from landmarks to goals [L, G], given those straight from each landmark to each goal.
 
         A goal keeps its best incoming edge, as landmarks do.
         """
-        straight = cut(np.asarray(values, np.float64), self.config.clip, keep_best=0)
+        straight = cut(np.asarray(values, np.float64), self.config.clip, keep_best=0) - ARRIVAL
         return soft_step(self.values, straight, self.config.sharpness)
 
     def choose(self, here: Array, goal: Array, onward: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -125,7 +129,7 @@ class LandmarkMap:
         config = self.config
         near = cut(here, config.clip, keep_best=1 if config.keep_nearest else None)
         straight = cut(goal, config.clip)
-        ways = np.concatenate([near + onward, straight[:, None]], axis=1)
+        ways = np.concatenate([near + onward, straight[:, None]], axis=1) - ARRIVAL
         drawn = (config.sharpness * ways + rng.gumbel(size=ways.shape)).argmax(1)
         chosen = np.where(straight >= config.direct, here.shape[1], drawn)
         return chosen, ways[np.arange(len(ways)), chosen]
@@ -134,6 +138,6 @@ class LandmarkMap:
         """Edges between landmarks as figures and metrics read them; the diagonal is none."""
         linked = (self.edges > UNREACHABLE / 2) & ~np.eye(len(self.edges), dtype=bool)
         sources, targets = np.nonzero(linked)
-        weights = -self.edges[sources, targets]
+        weights = -self.edges[sources, targets]  # steps
         counts = np.ones(len(sources), np.int64)
         return {"edge_sources": sources, "edge_targets": targets, "edge_counts": counts, "edge_weights": weights}

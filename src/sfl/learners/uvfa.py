@@ -48,7 +48,7 @@ class UVFAConfig:
     """The network, not its target, says which action is best in the target (double Q-learning)."""
     start_step: int = 1_000
     """Environment steps before the first gradient step; until then actions are random."""
-    updates_per_step: float = 0.5
+    updates_per_step: float = 1.0
     """Gradient steps per environment step."""
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ class Perception(Protocol):
         """The state [1, ...] that a picture of the goal shows."""
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
-        """[B] bool: which states count as their goals."""
+        """Bool: which states [..., S] count as which goals [..., S]; axes before the last one are broadcast."""
 
 
 class GridPerception:
@@ -64,7 +64,7 @@ class GridPerception:
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
         """Equal to the last bit."""
-        return (states == goals).flatten(1).all(1)
+        return (states == goals).all(-1)
 
 
 class FramePerception:
@@ -87,7 +87,7 @@ class FramePerception:
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
         """The paper's test: the cosine of the features is above delta_reach."""
-        return functional.cosine_similarity(states, goals) > self._reach
+        return functional.cosine_similarity(states, goals, dim=-1) > self._reach
 
 
 class Experience(ABC):

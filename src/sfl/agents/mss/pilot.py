@@ -63,23 +63,22 @@ class Pilot:
         features = self.network.embed(torch.cat([states, goals, chart.landmarks] if by_map else [states, goals]))
         here, ends, landmarks = features[:count], features[count : 2 * count], features[2 * count :]
         with tensor_cores(features.device):
-            value, action = self.network.best_each(here, ends)
-            columns = [self._perception.same(states, goals).float(), value, action.float()]
+            columns = [self._perception.same(states.flatten(1), goals.flatten(1)), *self.network.best_each(here, ends)]
             if by_map:
-                columns += [*(part.mT for part in self.network.best(here, landmarks))]
+                at = self._perception.same(states.flatten(1), chart.landmarks.flatten(1).unsqueeze(1))
+                columns += [at, *(part.mT for part in self.network.best(here, landmarks))]
         numbers = Fetched(torch.cat([column.float().view(-1, count) for column in columns])).wait().double().numpy()
         arrived, value, action = numbers[0] > 0, numbers[1], numbers[2].astype(np.int64)
         if not by_map:
             return Decision(action, arrived, [Explanation() for _ in range(count)])
-        values, actions = np.split(numbers[3:], 2)  # [L, B] each
-        chosen, worth = chart.map.choose(values.T, value, onward, self.rng)
+        at_landmark, values, actions = np.split(numbers[3:], 3)  # [L, B] each
+        # A landmark that is reached leads nowhere: the value function would stay at it.
+        ahead = np.where(at_landmark > 0, UNREACHABLE, values)
+        chosen, worth = chart.map.choose(ahead.T, value, onward, self.rng)
         towards = np.concatenate([actions, action[None]])[chosen, np.arange(count)].astype(np.int64)
-        explanations = [
-            explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
-            if planned[row]
-            else Explanation()
-            for row in range(count)
-        ]
+        explanations = [Explanation() for _ in range(count)]
+        for row in np.flatnonzero(planned).tolist():
+            explanations[row] = explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
         return Decision(np.where(planned, towards, action), arrived, explanations)
 
 
