@@ -55,7 +55,8 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         *("sfl-doom-random", "sfl-doom-fixed", "random-doom-random", "random-doom-fixed")
     }
     assert {name for name, line in families.items() if "MAZE: " in line} == {
-        f"{family}-doom-MAZE-{spawn}" for family in ("sfl", "paper", "random") for spawn in ("random", "fixed")
+        *(f"{family}-doom-MAZE-{spawn}" for family in ("sfl", "paper", "random") for spawn in ("random", "fixed")),
+        *("mss-doom-MAZE-fixed", "mss-oracle-doom-MAZE-fixed"),
     }
     assert "sfl-doom-small" in families
 

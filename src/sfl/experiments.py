@@ -251,7 +251,7 @@ def tiny(experiment: Experiment) -> Experiment:
         map_ = replace(agent.map, landmarks=min(agent.map.landmarks, 20), candidates=100, redraw_every=200)
         agent = replace(agent, uvfa=uvfa, map=map_)
     if isinstance(agent, FrameMSSConfig):
-        agent = replace(agent, cycle_steps=20)
+        agent = replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start

@@ -23,8 +23,8 @@ ARRIVAL = 1.0
 TINY = 1e-290
 """Sums of weights below this have lost digits."""
 
-ALIKE = 1e-3
-"""Mean squared difference below which two candidates count as one."""
+ALIKE = 1e-4
+"""Two candidates count as one if they are less apart than this share of the farthest pair, both squared."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class MapConfig:
 
 
 def farthest_points(apart: Array, count: int) -> Array:
-    """Up to `count` of N points, given how far apart they are [N, N]: the first, then whichever is farthest from all
-    that were taken. It ends early where only copies are left."""
+    """Up to `count` of N points, given the squares of how far apart they are [N, N]: the first, then whichever is
+    farthest from all that were taken. It ends early where only copies are left."""
     nearest, taken = apart[0].copy(), [0]
     while len(taken) < count:
         farthest = int(nearest.argmax())
-        if nearest[farthest] < ALIKE:
+        if nearest[farthest] <= ALIKE * apart.max():
             break
         taken.append(farthest)
         nearest = np.minimum(nearest, apart[farthest])

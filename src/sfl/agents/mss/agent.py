@@ -126,7 +126,7 @@ class MSSAgent:
         config = self.config.map
         states, origin = self.experience.candidates(config.candidates)
         features = self.learner.network.embed(states)
-        apart = torch.cdist(features, features).square() / features.shape[1]
+        apart = torch.cdist(features, features).square()
         chosen = farthest_points(apart.cpu().numpy(), config.landmarks)
         landmarks = states.index_select(0, to_device(chosen, states.device))
         self._origin, self._visits = origin[chosen], np.zeros(len(chosen), np.int64)
