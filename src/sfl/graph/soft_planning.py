@@ -58,10 +58,10 @@ class MapConfig:
 def farthest_points(apart: Array, count: int) -> Array:
     """Up to `count` of N points, given the squares of how far apart they are [N, N]: the first, then whichever is
     farthest from all that were taken. It ends early where only copies are left."""
-    nearest, taken = apart[0].copy(), [0]
+    nearest, taken, alike = apart[0].copy(), [0], ALIKE * float(apart.max())
     while len(taken) < count:
         farthest = int(nearest.argmax())
-        if nearest[farthest] <= ALIKE * apart.max():
+        if nearest[farthest] <= alike:
             break
         taken.append(farthest)
         nearest = np.minimum(nearest, apart[farthest])
@@ -106,12 +106,16 @@ class LandmarkMap:
         np.fill_diagonal(others, -np.inf)  # a landmark's best incoming edge comes from another one
         self.edges = cut(others, config.clip, keep_best=0) - ARRIVAL
         np.fill_diagonal(self.edges, 0.0)
+        self.edge_count = int(self._linked().sum())
         self.values = self.edges
         # Each round doubles the number of edges that a way may have. Staying is free: a soft mean over ways there and
         # back would say otherwise, and the next round would double that.
         for _ in range(math.ceil(math.log2(max(1, len(values))))):
             self.values = soft_step(self.values, self.values, config.sharpness)
             np.fill_diagonal(self.values, 0.0)
+
+    def _linked(self) -> Array:
+        return np.asarray((self.edges > UNREACHABLE / 2) & ~np.eye(len(self.edges), dtype=bool))
 
     def to_goals(self, values: Array) -> Array:
         """Values of the ways from landmarks to goals [L, G], given those straight from each landmark to each goal.
@@ -136,8 +140,7 @@ class LandmarkMap:
 
     def arrays(self) -> dict[str, Array]:
         """Edges between landmarks as figures and metrics read them; the diagonal is none."""
-        linked = (self.edges > UNREACHABLE / 2) & ~np.eye(len(self.edges), dtype=bool)
-        sources, targets = np.nonzero(linked)
+        sources, targets = np.nonzero(self._linked())
         weights = -self.edges[sources, targets]  # steps
         counts = np.ones(len(sources), np.int64)
         return {"edge_sources": sources, "edge_targets": targets, "edge_counts": counts, "edge_weights": weights}

@@ -44,8 +44,6 @@ class UVFAConfig:
     """Share of the steps that get a goal in hindsight; the others get any state of the replay."""
     anchor: float = 0.5
     """Weight of the loss that makes every step one step long: Q(s, a, s') = 0."""
-    double: bool = False
-    """The network, not its target, says which action is best in the target (double Q-learning)."""
     start_step: int = 1_000
     """Environment steps before the first gradient step; until then actions are random."""
     updates_per_step: float = 1.0
@@ -157,9 +155,4 @@ class UVFALearner:
     def _target_of(self, batch: UVFABatch) -> Tensor:
         _, following, goals = batch.rows.unbind(1)
         distances = self.target.pairs.of_rows(batch.target_features, following, goals)
-        if self.config.double:
-            best = self.network.pairs.of_rows(batch.features, following, goals).argmin(1, keepdim=True)
-            ahead = distances.gather(1, best).squeeze(1)
-        else:
-            ahead = distances.min(1).values
-        return wanted(batch.reached, value_of(ahead, self.config.gamma), self.config.gamma)
+        return wanted(batch.reached, value_of(distances.min(1).values, self.config.gamma), self.config.gamma)

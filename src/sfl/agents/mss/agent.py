@@ -115,7 +115,7 @@ class MSSAgent:
                 self._losses.append((self.learner.update(batch), batch.reached.float().mean()))
         if len(self._losses) < (1 if self._device.type == "cpu" else self.READ_EVERY):
             return {}
-        loss, reached = torch.tensor(self._losses).mean(0).tolist()
+        loss, reached = torch.stack([torch.stack(pair) for pair in self._losses]).mean(0).tolist()
         self._losses = []
         steps = float(self.learner.gradient_steps)
         return {"train/uvfa_loss": loss, "train/uvfa_reached": reached, "train/gradient_steps": steps}
@@ -145,10 +145,9 @@ class MSSAgent:
         return self._explanations[env_index]
 
     def _map_metrics(self) -> Metrics:
-        edges = 0 if self.chart is None else len(self.chart.map.arrays()["edge_sources"])
         return {
             "graph/landmark_count": float(len(self._origin)),
-            "graph/edge_count": float(edges),
+            "graph/edge_count": 0.0 if self.chart is None else float(self.chart.map.edge_count),
             "graph/localized": self._seen[1] / max(1, self._seen[0]),
             "explore/frontier_trips": float(self._errands.trips),
             "explore/waypoint_reached": self._errands.arrivals / max(1, self._errands.trips),

@@ -42,7 +42,10 @@ class Perception(Protocol):
         """The state [1, ...] that a picture of the goal shows."""
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
-        """Bool: which states [..., S] count as which goals [..., S]; axes before the last one are broadcast."""
+        """[B] bool: which states [B, ...] count as their goals."""
+
+    def same_as_any(self, states: Tensor, others: Tensor) -> Tensor:
+        """[L, B] bool: which states [B, ...] count as which others [L, ...]."""
 
 
 class GridPerception:
@@ -64,7 +67,11 @@ class GridPerception:
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
         """Equal to the last bit."""
-        return (states == goals).all(-1)
+        return (states == goals).flatten(1).all(1)
+
+    def same_as_any(self, states: Tensor, others: Tensor) -> Tensor:
+        """Equal to the last bit."""
+        return (states == others.unsqueeze(1)).flatten(2).all(2)
 
 
 class FramePerception:
@@ -87,7 +94,11 @@ class FramePerception:
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
         """The paper's test: the cosine of the features is above delta_reach."""
-        return functional.cosine_similarity(states, goals, dim=-1) > self._reach
+        return functional.cosine_similarity(states, goals) > self._reach
+
+    def same_as_any(self, states: Tensor, others: Tensor) -> Tensor:
+        """The same of every pair."""
+        return functional.normalize(others) @ functional.normalize(states).mT > self._reach
 
 
 class Experience(ABC):

@@ -63,9 +63,9 @@ class Pilot:
         features = self.network.embed(torch.cat([states, goals, chart.landmarks] if by_map else [states, goals]))
         here, ends, landmarks = features[:count], features[count : 2 * count], features[2 * count :]
         with tensor_cores(features.device):
-            columns = [self._perception.same(states.flatten(1), goals.flatten(1)), *self.network.best_each(here, ends)]
+            columns = [self._perception.same(states, goals), *self.network.best_each(here, ends)]
             if by_map:
-                at = self._perception.same(states.flatten(1), chart.landmarks.flatten(1).unsqueeze(1))
+                at = self._perception.same_as_any(states, chart.landmarks)
                 columns += [at, *(part.mT for part in self.network.best(here, landmarks))]
         numbers = Fetched(torch.cat([column.float().view(-1, count) for column in columns])).wait().double().numpy()
         arrived, value, action = numbers[0] > 0, numbers[1], numbers[2].astype(np.int64)
