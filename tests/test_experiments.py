@@ -63,7 +63,9 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         f"{family}-doom-MAZE-{spawn}"
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
-    } | {f"{family}-doom-MAZE-fixed" for family in ("ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")}
+    } | {
+        f"{family}-doom-MAZE-fixed" for family in ("mss", "mss-oracle", "ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")
+    }
     assert "sfl-doom-small" in families
 
 

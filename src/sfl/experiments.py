@@ -9,6 +9,7 @@ from typing import Literal
 from sfl.agents import agent_name
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig, multiroom
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import (
     FrameConfig,
@@ -220,6 +221,19 @@ def _ec_fourroom() -> Experiment:
     return Experiment("ec-fourroom", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
 
 
+def _mss(env: str) -> Experiment:
+    """Mapping State Space, the appendix' table, under the budget of the paper's column."""
+    agent = MSSConfig() if env == "fourroom" else multiroom()
+    return replace(_paper(env), name=f"mss-{env}", agent=agent)
+
+
+def _mss_doom(maze: str, oracle: bool = False) -> Experiment:
+    """Mapping State Space in a maze, or its variant whose reward knows true positions."""
+    paper = _paper_doom("fixed", maze)
+    name = f"mss-oracle-doom-{maze}-fixed" if oracle else f"mss-doom-{maze}-fixed"
+    return replace(paper, name=name, agent=FrameMSSConfig(oracle=oracle))
+
+
 def _gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = _ours("multiroom-n4", 60_000)
@@ -249,6 +263,8 @@ def _all() -> dict[str, Experiment]:
     fixed = [maze for spawn, maze in papers if spawn == "fixed"]
     listed += [_memory_doom(kind, "fixed", maze, curious=True) for kind in (SPTMConfig, SGMConfig) for maze in fixed]
     listed += [_rs_memory_doom(kind, "test-1") for kind in (SPTMConfig, SGMConfig)]
+    listed += [_mss(env) for env in ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")]
+    listed += [_mss_doom(maze) for maze in ("test-1", "test-4")] + [_mss_doom("test-1", oracle=True)]
     return {experiment.name: experiment for experiment in listed}
 
 
@@ -287,7 +303,8 @@ def _family(experiment: Experiment) -> str:
 def describe(name: str) -> str:
     """What an experiment is, in one line."""
     experiment = get(name)
-    kind = agent_name(experiment.agent) if name.startswith("ec-") else name.split("-", maxsplit=1)[0]
+    named = name.startswith(("ec-", "mss-"))
+    kind = agent_name(experiment.agent) if named else name.split("-", maxsplit=1)[0]
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",
@@ -299,6 +316,8 @@ def describe(name: str) -> str:
         "controller": "the visual controller",
         "sptm": "semi-parametric topological memory",
         "sgm": "sparse graphical memory",
+        "mss": "Mapping State Space",
+        "mss-oracle": "Mapping State Space rewarded by true positions",
     }[kind]
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
@@ -332,6 +351,12 @@ def tiny(experiment: Experiment) -> Experiment:
         agent = replace(agent, train_every=200, ppo=ppo)
     if isinstance(agent, SPTMConfig | SGMConfig):
         agent = replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
+    if isinstance(agent, MSSConfig | FrameMSSConfig):
+        uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
+        map_ = replace(agent.map, landmarks=min(agent.map.landmarks, 20), candidates=100, redraw_every=200)
+        agent = replace(agent, uvfa=uvfa, map=map_)
+    if isinstance(agent, FrameMSSConfig):
+        agent = replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start

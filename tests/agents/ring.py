@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig, recommended_for_frames
-from sfl.data.types import Array, EnvSpec, Transitions
+from sfl.data.types import Agent, Array, EnvSpec, Transitions
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
@@ -76,7 +75,7 @@ def released(encoder: str) -> FrameSFLConfig:
 class Ring:
     """Two walkers on the ring, action 0 back and 1 ahead, in episodes of fifteen steps."""
 
-    def __init__(self, views: Array, agent: SFLAgent) -> None:
+    def __init__(self, views: Array, agent: Agent) -> None:
         self.views, self.agent = views, agent
         self.at, self.time = np.array([0, 4]), 0
 

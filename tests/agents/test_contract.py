@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sfl.agents import AgentConfig, agent_name, make_agent
+from sfl.agents.mss.config import FrameMSSConfig
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.data.types import Agent
 from sfl.envs import Task
@@ -34,9 +35,10 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 
 
 def test_every_registered_method_is_tested() -> None:
-    # SFL over frames cannot look at a grid; test_frames.py has a world for it.
-    assert {type(config) for config in CONFIGS.values()} | {FrameSFLConfig} == set(typing.get_args(AgentConfig))
-    names = {"random", "tabular", "sfl", "controller", "ec", "sptm", "sgm"}
+    # Over frames they cannot look at a grid; test_frames.py and test_mss_frames.py have a world for them.
+    over_frames = {FrameSFLConfig, FrameMSSConfig}
+    assert {type(config) for config in CONFIGS.values()} | over_frames == set(typing.get_args(AgentConfig))
+    names = {"random", "tabular", "sfl", "controller", "sptm", "sgm", "mss", "ec"}
     assert {agent_name(config) for config in CONFIGS.values()} == names
 
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.mss.config import MSSConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
 from sfl.agents.sfl.config import SFLConfig, TabularConfig
@@ -23,6 +24,7 @@ from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.graph.soft_planning import MapConfig
 from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
@@ -31,6 +33,7 @@ from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
 from sfl.learners.trail import TrailConfig
+from sfl.learners.uvfa import UVFAConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
 
 FOURROOM = EnvSpec((9, 9, 3), "uint8", 4, 2)
@@ -72,6 +75,12 @@ TINY: dict[str, AgentConfig] = {
         successor=replace(_successor, gamma=0.95, target_rate=0.1, whiten=True, unit_scale=True),
         edges=replace(_edges, weight="steps", failure_limit=2),
         goal_links=3,
+    ),
+    "mss": MSSConfig(
+        UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1),
+        MapConfig(landmarks=6, candidates=50, redraw_every=60),
+        dim=16,
+        replay_size=400,
     ),
 }
 """One small setting for every method, in which every part runs within a few hundred steps."""

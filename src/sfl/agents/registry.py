@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
+from sfl.agents.mss.agent import MSSAgent
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
@@ -12,7 +14,16 @@ from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.data.types import Agent, EnvSpec
 
 AgentConfig = (
-    SFLConfig | FrameSFLConfig | TabularConfig | RandomConfig | ControllerConfig | ECConfig | SPTMConfig | SGMConfig
+    SFLConfig
+    | FrameSFLConfig
+    | TabularConfig
+    | RandomConfig
+    | ControllerConfig
+    | SPTMConfig
+    | SGMConfig
+    | MSSConfig
+    | FrameMSSConfig
+    | ECConfig
 )
 
 _METHODS = {
@@ -24,13 +35,22 @@ _METHODS = {
     ECConfig: ("ec", EpisodicCuriosityAgent),
     SPTMConfig: ("sptm", SPTMAgent),
     SGMConfig: ("sgm", SGMAgent),
+    MSSConfig: ("mss", MSSAgent),
+    FrameMSSConfig: ("mss", MSSAgent),
 }
 
 
 def agent_name(config: AgentConfig) -> str:
-    """The lower-case name that tables and CSV files use; it says who else filled the memory."""
+    """The lower-case name that tables and CSV files use; it says who else filled the memory, and who is told poses."""
     name = _METHODS[type(config)][0]
-    return f"ec-{name}" if isinstance(config, SPTMConfig | SGMConfig) and config.memory.explorer else name
+    if isinstance(config, SPTMConfig | SGMConfig) and config.memory.explorer:
+        return f"ec-{name}"
+    return f"{name}-oracle" if wants_poses(config) else name
+
+
+def wants_poses(config: AgentConfig) -> bool:
+    """Whether the agent is an oracle: training then tells it where it truly is."""
+    return bool(getattr(config, "oracle", False))
 
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:

@@ -179,6 +179,32 @@ class SequenceReplay:
         places = np.stack([at, positive, negative], axis=1)
         return np.asarray(self._slots[self._place(found.envs[:, None], places)])
 
+    def draw_steps(self, rng: np.random.Generator, batch: int) -> Entries | None:
+        """Uniform draws of steps, whoever chose their actions; None while there is none."""
+        flags = self._begins(1, random_only=False)
+        return self._draw(rng, batch, lambda envs, at: np.asarray(flags[self._place(envs, at)]))
+
+    def states_from(self, entries: Entries, n: int) -> Array:
+        """Slots [B, n + 1] of the states of entries and of the n after each, all of its episode, or with a stack."""
+        return self._states(entries, n, np.full(len(entries.at), n))
+
+    def actions_at(self, places: Array) -> Array:
+        """What was done at entries, given where they lie."""
+        return np.asarray(self._actions[places])
+
+    def places_of(self, envs: Array, at: Array) -> Array:
+        """Where positions lie, below `size`: a reader's own notes on entries go by this number."""
+        return self._place(envs, at)
+
+    def upcoming(self, envs: Array, ahead: int = 0) -> Array:
+        """Where the next entries of environments will lie, or those `ahead` of them."""
+        return self._place(envs, self._head[envs] + ahead)
+
+    @property
+    def size(self) -> int:
+        """Entries that there is room for."""
+        return len(self._slots)
+
     def state(self) -> dict[str, Array]:
         """Plain arrays; observations are written out once each."""
         return {

@@ -109,3 +109,10 @@ class Agent(Policy, Protocol):
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`."""
+
+
+class OracleAgent(Agent, Protocol):
+    """An agent that is told true poses, because its configuration says `oracle`. Tables call it so."""
+
+    def observe_poses(self, poses: Array, next_poses: Array) -> None:
+        """Where the step that `observe` gets next truly began and ended, [B, 3] each."""

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from sfl.core.config import require
-from sfl.data.observations import ObservationTable, distinct
+from sfl.data.observations import ObservationTable
 from sfl.data.replay import Windows
 from sfl.data.types import Array, EnvSpec, Metrics
 from sfl.learners.adam import Adam
-from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
-from sfl.nn.pullback import Pull, pull_autograd
+from sfl.learners.slot_encoding import encode_slots
+from sfl.nn.encoders import Encoder, make_encoder
+from sfl.nn.pullback import Pull
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,4 @@ class TimeContrastiveLearner:
 
     def encode_slots(self, table: ObservationTable, slots: Array) -> tuple[Tensor, Pull]:
         """Features [U, F] of distinct observations in the table, and their pull for a gradient step."""
-        windows = table.windows
-        if windows is None or windows.full or not isinstance(self.encoder, GridEncoder):
-            features: Tensor = self.encoder(torch.from_numpy(table.rows(slots)).to(self.device))
-            return features.detach(), pull_autograd(features, self.encoder)
-        used, places = distinct(windows.windows_of(slots))
-        return self.encoder.forward_windows(
-            torch.from_numpy(windows.patch_values).to(self.device),
-            torch.from_numpy(windows.patches_of(used)).to(self.device),
-            torch.from_numpy(places).to(self.device),
-        )
+        return encode_slots(self.encoder, table, slots, self.device)

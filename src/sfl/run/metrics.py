@@ -8,6 +8,7 @@ from typing import Literal
 from sfl.run.curiosity_metrics import CURIOSITY_METRICS
 from sfl.run.metric import Metric
 from sfl.run.network_metrics import NETWORK_METRICS
+from sfl.run.uvfa_metrics import UVFA_METRICS
 
 LEVEL = "<level>"
 
@@ -243,6 +244,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     *NETWORK_METRICS,
     *CURIOSITY_METRICS,
+    *UVFA_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sfl.agents import agent_name, make_agent
+from sfl.agents import agent_name, make_agent, wants_poses
 from sfl.core.config import to_json
 from sfl.core.errors import CheckpointError, SflError, UsageError
 from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import Agent, EnvSpec, Policy
+from sfl.data.types import Agent, EnvSpec, OracleAgent, Policy
 from sfl.envs import world_name
 from sfl.run import checkpoint, folder
 from sfl.run.boards import Boards
@@ -153,6 +153,8 @@ class _Training:
             started = time.perf_counter()
 
     def _learn(self, step: Step) -> None:
+        if wants_poses(self.experiment.agent):
+            cast(OracleAgent, self.agent).observe_poses(step.poses, step.next_poses)
         self.agent.observe(step.transitions)
         self.window.add(self.agent.update())
         self.poses.add(step.poses)

@@ -7,99 +7,21 @@ import copy
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
+from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sfl.representation import directions, unit
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.replay import SequenceReplay
 from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Observation, Transitions
-from sfl.learners.device import IndexCache, Replayed, tensor_cores, to_device
+from sfl.learners.device import Replayed, tensor_cores, to_device
 from sfl.learners.eyes import Eyes
+from sfl.learners.feature_stacks import FeatureStacks
 from sfl.learners.feature_store import FeatureStore
 from sfl.learners.resident import ResidentSteps
 from sfl.learners.state import load_module, module_state
 from sfl.learners.successor import SuccessorLearner
 from sfl.nn.weights import load_encoder
-
-
-class FeatureStacks:
-    """The features of each environment's last frames, oldest first; before an episode there was a black frame.
-
-    And traces: means over its frames so far, in which the newest weigh most.
-    """
-
-    def __init__(self, eyes: Eyes, config: FrameConfig, device: torch.device) -> None:
-        self._eyes, self._indices = eyes, IndexCache(device)
-        self.fill = self.encode(np.zeros((1, 120, 160, 3), np.uint8))[0].clone()
-        self.rows = torch.zeros(0, config.stack, eyes.dim, device=device)  # [environments, stack, F]
-        self._decays = torch.tensor(config.traces, device=device).unsqueeze(1)  # [D, 1]
-        # [environments, D, F + 1]: sums of frames, and of their weights
-        self.sums = torch.zeros(0, len(config.traces), eyes.dim + 1, device=device)
-        self._push, self._newest = Replayed(self._pushed, device), Replayed(self._entries, device)
-
-    def encode(self, frames: Array) -> Tensor:
-        """Features [B, F] of frames [B, 120, 160, 3]; good until the next call."""
-        return self._eyes(frames)
-
-    def take_up(self, rows: Tensor, sums: Tensor) -> None:
-        """Go on with these tensors; graphs over the ones before are forgotten."""
-        self.rows, self.sums = rows, sums
-        self._push.forget()
-        self._newest.forget()
-
-    def begin(self, env_index: int) -> None:
-        """An episode of this environment starts."""
-        more = env_index + 1 - len(self.rows)
-        if more > 0:
-            grown = (torch.cat([part, part.new_zeros(more, *part.shape[1:])]) for part in (self.rows, self.sums))
-            self.take_up(*grown)
-        self.rows[env_index] = self.fill
-        self.sums[env_index] = 0
-
-    def push(self, frames: Array, env_indices: Array) -> Tensor:
-        """Add the newest frames; returns the states [B, (D + stack) * F], good until the next call."""
-        return self._push(self.encode(frames), self._indices(env_indices))[0]
-
-    def _pushed(self, features: Tensor, places: Tensor) -> tuple[Tensor]:
-        older = self.rows.index_select(0, places)[:, 1:]
-        stacks = torch.cat([older, features.unsqueeze(1)], dim=1)
-        self.rows.index_copy_(0, places, stacks)
-        if not len(self._decays):
-            return (stacks.flatten(1),)
-        sums = self._added(places, features)
-        self.sums.index_copy_(0, places, sums)
-        return (torch.cat([_means(sums), stacks.flatten(1)], dim=1),)
-
-    def _added(self, places: Tensor, features: Tensor) -> Tensor:
-        """The sums [B, D, F + 1] of environments with one more frame's features [B, F]."""
-        fresh = functional.pad(features, (0, 1), value=1.0).unsqueeze(1)
-        return self._decays * self.sums.index_select(0, places) + fresh
-
-    def newest(self, env_indices: Array) -> Tensor:
-        """Traces and features [B, (D + 1) * F] of the frames that were pushed last; good until the next call."""
-        return self._newest(self._indices(env_indices))[0]
-
-    def _entries(self, places: Tensor) -> tuple[Tensor]:
-        return (self._entry(self.sums.index_select(0, places), self.rows[:, -1].index_select(0, places)),)
-
-    def after(self, frames: Array, env_indices: Array) -> Tensor:
-        """The same of frames that are not pushed: the last ones of their episodes."""
-        features = self.encode(frames)
-        return self._entry(self._added(self._indices(env_indices), features), features)
-
-    def _entry(self, sums: Tensor, features: Tensor) -> Tensor:
-        return torch.cat([_means(sums), features], dim=1) if len(self._decays) else features
-
-    def still(self, frame: Observation) -> Tensor:
-        """The state [1, (D + stack) * F] of standing still before one view."""
-        return self.encode(frame[None]).repeat(1, self.rows.shape[1] + len(self._decays))
-
-
-def _means(sums: Tensor) -> Tensor:
-    """Traces [B, D * F] of sums [B, D, F + 1]."""
-    return (sums[:, :, :-1] / sums[:, :, -1:]).flatten(1)
 
 
 class FrameStates:
@@ -150,7 +72,7 @@ class FrameRepresentation(FrameStates):
             parts = len(config.frames.traces) + config.frames.stack
             outputs = encoder.dim * (parts if config.frames.phi == "stack" else 1)
             successor = SuccessorLearner(config.successor, parts * encoder.dim, spec, device, outputs, parts)
-        super().__init__(FeatureStacks(self._eyes, config.frames, device), successor, device)
+        super().__init__(self._fresh_stacks(device), successor, device)
         # Each environment writes one entry before it lets go of its oldest.
         room = config.replay_size + 2 * spec.env_count
         self._store = FeatureStore(room, self.stacks.fill, len(config.frames.traces))
@@ -224,8 +146,11 @@ class FrameRepresentation(FrameStates):
     def frozen(self) -> FrameStates:
         """A copy that later learning does not change, for environments of its own."""
         self._settle()
-        stacks = FeatureStacks(self._eyes, self.config.frames, self.device)
-        return FrameStates(stacks, copy.deepcopy(self.successor), self.device)
+        return FrameStates(self._fresh_stacks(self.device), copy.deepcopy(self.successor), self.device)
+
+    def _fresh_stacks(self, device: torch.device) -> FeatureStacks:
+        frames = self.config.frames
+        return FeatureStacks(self._eyes, frames.stack, device, frames.traces)
 
     def _settle(self) -> None:
         """Nothing is due, and what is asked for next sees all gradient steps."""

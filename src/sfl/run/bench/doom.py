@@ -11,7 +11,7 @@ import torch
 
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sfl.frames import FeatureStacks, FrameRepresentation
+from sfl.agents.sfl.frames import FrameRepresentation
 from sfl.core.config import require
 from sfl.core.machine import core_count
 from sfl.core.seeding import draw_seed, spawn
@@ -19,6 +19,7 @@ from sfl.envs import DoomConfig
 from sfl.envs.mazes.maze import Maze
 from sfl.envs.vector import GamePool
 from sfl.envs.vizdoom.protocol import ACTIONS
+from sfl.learners.feature_stacks import FeatureStacks
 from sfl.run.bench.growth import ring_statistics
 from sfl.run.bench.rows import Row, row
 from sfl.run.bench.timing import Stopwatch, waited_for

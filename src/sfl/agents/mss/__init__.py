@@ -1,0 +1,1 @@
+"""Mapping State Space: a universal value function as policy and distance, and a map of distant landmarks."""

@@ -1,0 +1,203 @@
+"""MSS in training: the planner and the bare policy take turns, and everything seen trains the value function."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfl.agents.mss.config import AnyMSSConfig, MSSConfig
+from sfl.agents.mss.errands import Errands
+from sfl.agents.mss.experience import Experience, FrameExperience, GridExperience
+from sfl.agents.mss.pilot import Chart, FrozenPolicy, Pilot
+from sfl.core.errors import CheckpointError
+from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
+from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.graph.soft_planning import LandmarkMap, farthest_points
+from sfl.learners.device import tensor_cores, to_device
+from sfl.learners.state import load_module, module_state
+from sfl.learners.uvfa import UVFA, UVFALearner
+from sfl.nn.pairs import PairNetwork
+
+
+class MSSAgent:
+    """Mapping State Space."""
+
+    READ_EVERY = 100
+    """Gradient steps on a GPU between two looks at the loss, each of which waits for it."""
+
+    def __init__(self, config: AnyMSSConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config, self.spec, self._device = config, spec, torch.device(device)
+        rngs = spawn(seed, ["act", "init", "replay"])
+        self._rng, self._replay_rng = rngs["act"], rngs["replay"]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(draw_seed(rngs["init"]))
+            self.experience: Experience = (
+                GridExperience(config, spec, self._replay_rng, self._device)
+                if isinstance(config, MSSConfig)
+                else FrameExperience(config, spec, self._replay_rng, self._device)
+            )
+            pairs = PairNetwork(self.experience.dim, config.uvfa.hidden, spec.action_count, config.uvfa.batch_norm)
+            self.learner = UVFALearner(config.uvfa, UVFA(self.experience.encoder, pairs), self._device)
+        self._pilot = Pilot(self.learner.network, self.experience.perception, self._rng)
+        blank = self.experience.perception.goal_state(np.zeros(spec.observation_shape, spec.observation_dtype))
+        self._errands = Errands(config, blank, spec.env_count, self._rng)
+        self.chart: Chart | None = None
+        self._origin = self._visits = np.zeros(0, np.int64)  # of the landmarks
+        self._blank = blank[:0].clone()
+        self.env_steps = self._new = 0  # steps learned from, and those observed since
+        self._due = 0.0
+        self._losses: list[tuple[Tensor, Tensor]] = []
+        self._poses: tuple[Array, Array] | None = None
+        self._seen = [0, 0]  # decisions by the map, and those of them near a landmark
+        self._explanations = [Explanation() for _ in range(spec.env_count)]
+
+    @torch.no_grad()
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """Training episodes have no goal; with one, the planner leads there."""
+        perception = self.experience.perception
+        perception.begin_episode(env_index)
+        state = None if goal is None else perception.goal_state(goal)
+        self._errands.begin_episode(env_index, state, self.chart, self.learner.network)
+        self._explanations[env_index] = Explanation()
+
+    @torch.no_grad()
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Random at first; then by the map to a landmark, or straight to any state, with a share of random actions."""
+        states = self.experience.perception.perceive(observations, env_indices)
+        actions = self._rng.integers(self.spec.action_count, size=len(env_indices))
+        if self.chart is None:
+            return actions
+        planned = self._errands.planned(env_indices)
+        self._errands.renew(env_indices, self.chart, self.experience.draw_states, self.learner.network)
+        goals = self._errands.goals_of(env_indices, planned)
+        decision = self._pilot.decide(self.chart, states, goals, self._errands.onward[env_indices], planned)
+        self._errands.arrive(env_indices, planned, decision.arrived)
+        for env, explanation in zip(env_indices.tolist(), decision.explanations, strict=True):
+            self._explanations[env] = explanation
+            if explanation.localized is not None:
+                self._visits[explanation.localized] += 1
+                self._seen[1] += 1
+        self._seen[0] += int(planned.sum())
+        slips = self._rng.random(len(env_indices)) < self.config.train_epsilon
+        return np.where(slips, actions, decision.actions)
+
+    def observe_poses(self, poses: Array, next_poses: Array) -> None:
+        """Where the step that `observe` gets next truly began and ended; for the oracle only."""
+        self._poses = poses, next_poses
+
+    def observe(self, transitions: Transitions) -> None:
+        """Keep the step."""
+        self.experience.observe(transitions, self.env_steps + self._new, self._poses)
+        self._new += len(transitions.env_indices)
+        self._poses = None
+
+    def update(self) -> Metrics:
+        """Learn from what was observed since the last time, and draw another map when it is time."""
+        config, before = self.config, self.env_steps
+        self.env_steps, new, self._new = before + self._new, self._new, 0
+        if self.env_steps <= config.uvfa.start_step:
+            return self._map_metrics()
+        self._due += new * config.uvfa.updates_per_step
+        count = int(self._due + 1e-9)
+        self._due -= count
+        metrics = self._learn(count) if count else {}
+        every = config.map.redraw_every
+        if self.chart is None or self.env_steps // every > before // every:
+            self._draw_map()
+        return metrics | self._map_metrics()
+
+    def _learn(self, count: int) -> Metrics:
+        with tensor_cores(self._device):
+            for batch in self.experience.batches(self.learner, count):
+                self._losses.append((self.learner.update(batch), batch.reached.float().mean()))
+        if len(self._losses) < (1 if self._device.type == "cpu" else self.READ_EVERY):
+            return {}
+        loss, reached = torch.stack([torch.stack(pair) for pair in self._losses]).mean(0).tolist()
+        self._losses = []
+        steps = float(self.learner.gradient_steps)
+        return {"train/uvfa_loss": loss, "train/uvfa_reached": reached, "train/gradient_steps": steps}
+
+    @torch.no_grad()
+    def _draw_map(self) -> None:
+        """Landmarks are the states farthest from each other among many of the replay."""
+        config = self.config.map
+        states, origin = self.experience.candidates(config.candidates)
+        features = self.learner.network.embed(states)
+        apart = torch.cdist(features, features).square()
+        chosen = farthest_points(apart.cpu().numpy(), config.landmarks)
+        landmarks = states.index_select(0, to_device(chosen, states.device))
+        self._origin, self._visits = origin[chosen], np.zeros(len(chosen), np.int64)
+        self.chart = Chart.of(landmarks, self.learner.network, config)
+        self._errands.rechart(self.chart, self.learner.network)
+
+    def policy(self, seed: int) -> FrozenPolicy:
+        """A frozen copy for evaluation, whose map is as the network sees it now."""
+        network, perception = copy.deepcopy(self.learner.network), self.experience.frozen()
+        chart = None if self.chart is None else Chart.of(self.chart.landmarks, network, self.config.map)
+        pilot = Pilot(network, perception, spawn(seed, ["policy"])["policy"])
+        return FrozenPolicy(pilot, perception, chart, self.config.eval_epsilon, self.spec.action_count)
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        return self._explanations[env_index]
+
+    def _map_metrics(self) -> Metrics:
+        return {
+            "graph/landmark_count": float(len(self._origin)),
+            "graph/edge_count": 0.0 if self.chart is None else float(self.chart.map.edge_count),
+            "graph/localized": self._seen[1] / max(1, self._seen[0]),
+            "explore/frontier_trips": float(self._errands.trips),
+            "explore/waypoint_reached": self._errands.arrivals / max(1, self._errands.trips),
+        }
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs."""
+        learner, chart = self.learner, self.chart
+        generators = {"act": generator_state(self._rng), "replay": generator_state(self._replay_rng)}
+        drawn = LandmarkMap(np.zeros((0, 0)), self.config.map) if chart is None else chart.map
+        graph = {
+            "landmarks": (self._blank if chart is None else chart.landmarks).cpu().numpy().copy(),
+            "straight": np.zeros((0, 0)) if chart is None else chart.straight,
+            "origin": self._origin.copy(),
+            "visits": self._visits.copy(),
+        }
+        return AgentState(
+            networks=module_state(learner.network, "uvfa") | module_state(learner.target, "target"),
+            optimisers=learner.optimiser.state("uvfa"),
+            replay=self.experience.state(),
+            graph=graph | drawn.arrays() | self._errands.state(),
+            generators=generators,
+            counters={
+                "env_steps": self.env_steps,
+                "due": self._due,
+                "gradient_steps": learner.gradient_steps,
+                "seen": list(self._seen),
+                "encoder": self.experience.eyes_digest,
+            },
+        )
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`; a slim copy without optimiser and replay still acts."""
+        learner, graph, counters = self.learner, state.graph, state.counters
+        if counters["encoder"] != self.experience.eyes_digest:
+            raise CheckpointError(
+                "The checkpoint was learned over another encoder; give the one it was trained with as --agent.encoder."
+            )
+        load_module(learner.network, "uvfa", state.networks)
+        load_module(learner.target, "target", state.networks)
+        if state.replay:
+            learner.optimiser.load_state("uvfa", state.optimisers)
+            self.experience.load_state(state.replay)
+        restore_generator(self._rng, state.generators["act"])
+        restore_generator(self._replay_rng, state.generators["replay"])
+        self._origin, self._visits = graph["origin"].copy(), graph["visits"].copy()
+        self.chart = None
+        if len(self._origin):
+            landmarks = to_device(graph["landmarks"].copy(), self._device)
+            self.chart = Chart(landmarks, graph["straight"], LandmarkMap(graph["straight"], self.config.map))
+        self._errands.load_state(graph)
+        self.env_steps, self._due = counters["env_steps"], counters["due"]
+        learner.gradient_steps, self._seen = counters["gradient_steps"], list(counters["seen"])

@@ -1,0 +1,146 @@
+"""MSS's map: landmarks far from each other, values between them, and soft value iteration over it.
+
+A value is minus the number of steps that a policy is thought to need; 0 is the best. (Huang, Liu and Su, "Mapping State
+Space using Landmarks for Universal Goal Reaching", 2019.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfl.core.config import require
+from sfl.data.types import Array
+
+UNREACHABLE = -1e6
+"""The value between two states that no edges join."""
+
+ARRIVAL = 1.0
+"""What the value function does not count, the step that arrives, counts once for each edge of a way."""
+
+TINY = 1e-290
+"""Sums of weights below this have lost digits."""
+
+ALIKE = 1e-4
+"""Two candidates count as one if they are less apart than this share of the farthest pair, both squared."""
+
+
+@dataclass(frozen=True)
+class MapConfig:
+    """The map and how it is planned on."""
+
+    landmarks: int = 10
+    """Max landmarks."""
+    candidates: int = 1_000
+    """States drawn from the replay, of which the landmarks are those farthest from each other."""
+    clip: float = -3.0
+    """Clip threshold: values below it make no edge, but each landmark keeps its best incoming one."""
+    direct: float = -10.0
+    """A goal of at least this value, and not cut off by the clip threshold, is walked to without landmarks."""
+    keep_nearest: bool = True
+    """The edge from where the agent is to its nearest landmark is kept, too, when all are worse than the threshold."""
+    sharpness: float = 0.9
+    """Ways are weighted by exp(sharpness * value), in planning and in drawing the landmark to walk to."""
+    redraw_every: int = 1_000
+    """Environment steps between two maps."""
+
+    def __post_init__(self) -> None:
+        require(self.landmarks >= 1, f"map.landmarks must be at least 1, got {self.landmarks}.")
+        require(self.candidates >= 2, f"map.candidates must be at least 2, got {self.candidates}.")
+        require(self.clip <= 0, f"map.clip is a value and must not be positive, got {self.clip}.")
+        require(self.direct <= 0, f"map.direct is a value and must not be positive, got {self.direct}.")
+        require(self.sharpness > 0, f"map.sharpness must be positive, got {self.sharpness}.")
+        require(self.redraw_every >= 1, f"map.redraw-every must be at least 1, got {self.redraw_every}.")
+
+
+def farthest_points(apart: Array, count: int) -> Array:
+    """Up to `count` of N points, given the squares of how far apart they are [N, N]: the first, then whichever is
+    farthest from all that were taken. It ends early where only copies are left."""
+    nearest, taken, alike = apart[0].copy(), [0], ALIKE * float(apart.max())
+    while len(taken) < count:
+        farthest = int(nearest.argmax())
+        if nearest[farthest] <= alike:
+            break
+        taken.append(farthest)
+        nearest = np.minimum(nearest, apart[farthest])
+    return np.array(taken)
+
+
+def cut(values: Array, clip: float, keep_best: int | None = None) -> Array:
+    """Values with those below the clip threshold made unreachable; along the axis `keep_best` the best one stays."""
+    kept = values >= clip
+    if keep_best is not None and values.size:
+        best = np.expand_dims(values.argmax(keep_best), keep_best)
+        np.put_along_axis(kept, best, True, keep_best)
+    return np.where(kept, values, UNREACHABLE)
+
+
+def soft_step(first: Array, second: Array, sharpness: float) -> Array:
+    """[N, M]: the mean over k of first[n, k] + second[k, m], weighted by exp(sharpness * that sum).
+
+    The weights are products of a part of each sum, so the means are products of matrices.
+    """
+    by_first, by_second = np.exp(sharpness * first), np.exp(sharpness * second)
+    weights = by_first @ by_second
+    sums = (by_first * first) @ by_second + by_first @ (by_second * second)
+    linked = (first > UNREACHABLE / 2).astype(np.float32) @ (second > UNREACHABLE / 2).astype(np.float32) > 0
+    sound = weights > TINY
+    means = np.where(linked & sound, sums / np.where(sound, weights, 1.0), UNREACHABLE)
+    # Where all weights are too small for a number, they are taken relative to the best one.
+    for row in np.flatnonzero((linked & ~sound).any(1)):
+        ways = first[row][:, None] + second  # [K, M]
+        shares = np.exp(sharpness * (ways - ways.max(0)))
+        means[row] = np.where(linked[row], (shares * ways).sum(0) / shares.sum(0), UNREACHABLE)
+    return np.maximum(means, UNREACHABLE)
+
+
+class LandmarkMap:
+    """Values of the ways between all landmarks."""
+
+    def __init__(self, values: Array, config: MapConfig) -> None:
+        """`values` [L, L]: from each landmark straight to each other, whatever stands on the diagonal."""
+        self.config = config
+        others = np.asarray(values, np.float64).copy()
+        np.fill_diagonal(others, -np.inf)  # a landmark's best incoming edge comes from another one
+        self.edges = cut(others, config.clip, keep_best=0) - ARRIVAL
+        np.fill_diagonal(self.edges, 0.0)
+        self.edge_count = int(self._linked().sum())
+        self.values = self.edges
+        # Each round doubles the number of edges that a way may have. Staying is free: a soft mean over ways there and
+        # back would say otherwise, and the next round would double that.
+        for _ in range(math.ceil(math.log2(max(1, len(values))))):
+            self.values = soft_step(self.values, self.values, config.sharpness)
+            np.fill_diagonal(self.values, 0.0)
+
+    def _linked(self) -> Array:
+        return np.asarray((self.edges > UNREACHABLE / 2) & ~np.eye(len(self.edges), dtype=bool))
+
+    def to_goals(self, values: Array) -> Array:
+        """Values of the ways from landmarks to goals [L, G], given those straight from each landmark to each goal.
+
+        A goal keeps its best incoming edge, as landmarks do.
+        """
+        straight = cut(np.asarray(values, np.float64), self.config.clip, keep_best=0) - ARRIVAL
+        return soft_step(self.values, straight, self.config.sharpness)
+
+    def choose(self, here: Array, goal: Array, onward: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Where to walk, [B]: landmarks, or their number L for the goal itself; and the values of the ways chosen.
+
+        `here` [B, L] and `goal` [B]: values straight to landmarks and to the goal; `onward` [B, L]: from these to it.
+        """
+        config = self.config
+        near = cut(here, config.clip, keep_best=1 if config.keep_nearest else None)
+        straight = cut(goal, config.clip)
+        ways = np.concatenate([near + onward, straight[:, None]], axis=1) - ARRIVAL
+        drawn = (config.sharpness * ways + rng.gumbel(size=ways.shape)).argmax(1)
+        chosen = np.where(straight >= config.direct, here.shape[1], drawn)
+        return chosen, ways[np.arange(len(ways)), chosen]
+
+    def arrays(self) -> dict[str, Array]:
+        """Edges between landmarks as figures and metrics read them; the diagonal is none."""
+        sources, targets = np.nonzero(self._linked())
+        weights = -self.edges[sources, targets]  # steps
+        counts = np.ones(len(sources), np.int64)
+        return {"edge_sources": sources, "edge_targets": targets, "edge_counts": counts, "edge_weights": weights}

@@ -1,0 +1,158 @@
+"""A universal value function: how many steps away is a goal? (Schaul and others, 2015; MSS's policy and distance.)
+
+The network's output is d(s, a, g), the steps that are left after the one that a takes, if the best are taken. Its
+value is Q = -(1 - gamma^d) / (1 - gamma), the return of -1 for every step that does not arrive at the goal.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sfl.core.config import require
+from sfl.learners.adam import Adam
+from sfl.nn.encoders import Encoder
+from sfl.nn.pairs import PairNetwork
+from sfl.nn.pullback import Pull
+
+EPSILON = 1e-8  # Adam's own
+
+
+@dataclass(frozen=True)
+class UVFAConfig:
+    """How the value function is learned."""
+
+    hidden: tuple[int, ...] = (512,)
+    """Units of the hidden layers."""
+    batch_norm: bool = False
+    """Batch normalization after each hidden layer."""
+    gamma: float = 0.99
+    """Discount."""
+    learning_rate: float = 1e-4
+    """Adam's step size."""
+    batch_size: int = 256
+    """Steps in a batch."""
+    target_every: int = 50
+    """Target update interval: gradient steps between two copies of the network to the target network."""
+    future: int = 10
+    """HER future step limit: goals in hindsight are seen at most this many steps later."""
+    relabel: float = 0.8
+    """Share of the steps that get a goal in hindsight; the others get any state of the replay."""
+    anchor: float = 0.5
+    """Weight of the loss that makes every step one step long: Q(s, a, s') = 0."""
+    start_step: int = 1_000
+    """Environment steps before the first gradient step; until then actions are random."""
+    updates_per_step: float = 1.0
+    """Gradient steps per environment step."""
+
+    def __post_init__(self) -> None:
+        units = bool(self.hidden) and all(units > 0 for units in self.hidden)
+        require(units, f"uvfa.hidden must be one or more positive numbers, got {self.hidden}.")
+        require(0 < self.gamma < 1, f"uvfa.gamma must lie between 0 and 1, got {self.gamma}.")
+        require(self.learning_rate > 0, f"uvfa.learning-rate must be positive, got {self.learning_rate}.")
+        require(self.batch_size >= 2, f"uvfa.batch-size must be at least 2, got {self.batch_size}.")
+        require(self.target_every >= 1, f"uvfa.target-every must be at least 1, got {self.target_every}.")
+        require(self.future >= 1, f"uvfa.future must be at least 1, got {self.future}.")
+        require(0 <= self.relabel <= 1, f"uvfa.relabel must lie in [0, 1], got {self.relabel}.")
+        require(self.anchor >= 0, f"uvfa.anchor must not be negative, got {self.anchor}.")
+        require(self.updates_per_step >= 0, f"uvfa.updates-per-step must be >= 0, got {self.updates_per_step}.")
+
+
+@dataclass(frozen=True)
+class UVFABatch:
+    """Steps (s, a, s') with a goal g each."""
+
+    features: Tensor  # [U, F] of states by the network that learns
+    target_features: Tensor  # [U, F] of the same states by its target
+    rows: Tensor  # [B, 3] rows of s, s' and g among the features
+    actions: Tensor  # [B]
+    reached: Tensor  # [B] bool: s' counts as g
+    pull: Pull | None  # from features to the encoder that made them; None: it is fixed
+
+
+def value_of(distance: Tensor, gamma: float) -> Tensor:
+    """Q of d: the return of -1 for each of d steps, -(1 - gamma^d) / (1 - gamma)."""
+    return -(1.0 - torch.exp(math.log(gamma) * distance)) / (1.0 - gamma)
+
+
+def wanted(reached: Tensor, ahead: Tensor, gamma: float) -> Tensor:
+    """What Q(s, a, g) should be, [B]: 0 or -1 for the step, and Q [B] of what lies ahead; as far as a return can go."""
+    return (reached.float() - 1.0 + gamma * ahead).clamp(-1.0 / (1.0 - gamma), 0.0)
+
+
+def uvfa_loss(values: Tensor, target: Tensor, next_values: Tensor, anchor: float) -> Tensor:
+    """Squared error of Q(s, a, g) [B] against its target, and of Q(s, a, s') [B] against 0; means over the batch."""
+    return (values - target).square().mean() + anchor * next_values.square().mean()
+
+
+class UVFA(nn.Module):
+    """An encoder of states and goals alike, if they are not features already, and the network over both."""
+
+    def __init__(self, encoder: Encoder | None, pairs: PairNetwork) -> None:
+        super().__init__()
+        self.encoder, self.pairs = encoder, pairs
+
+    def embed(self, states: Tensor) -> Tensor:
+        """Features [N, F] of states [N, ...]."""
+        features: Tensor = states if self.encoder is None else self.encoder(states)
+        return features
+
+    def best(self, states: Tensor, goals: Tensor) -> tuple[Tensor, Tensor]:
+        """Minus the steps from states to goals, at most 0, and the actions to take; both [N, M], of features."""
+        distance, action = self.pairs.of_all(states, goals).min(2)
+        return -distance.clamp_min(0.0), action
+
+    def best_each(self, states: Tensor, goals: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of each state's own goal, both [B]."""
+        distance, action = self.pairs(states, goals).min(1)
+        return -distance.clamp_min(0.0), action
+
+
+class UVFALearner:
+    """The network, its target, and its gradient step."""
+
+    def __init__(self, config: UVFAConfig, network: UVFA, device: torch.device) -> None:
+        self.config = config
+        self.network = network.to(device).eval()
+        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        self.optimiser = Adam(self.network, config.learning_rate, EPSILON)
+        self.gradient_steps = 0
+
+    def update(self, batch: UVFABatch) -> Tensor:
+        """One gradient step; its loss, on the device."""
+        features = batch.features.clone().requires_grad_(batch.pull is not None)
+        states, following, goals = batch.rows.unbind(1)
+        # Statistics of batch normalization are those of both halves together.
+        pairs = self.network.pairs.train()
+        distances = pairs.of_rows(features, torch.cat([states, states]), torch.cat([goals, following]))
+        pairs.eval()
+        taken = distances.gather(1, batch.actions.repeat(2).unsqueeze(1)).squeeze(1)
+        values, next_values = value_of(taken, self.config.gamma).chunk(2)
+        loss = uvfa_loss(values, self._target_of(batch), next_values, self.config.anchor)
+
+        def pull(gradient: Tensor) -> None:
+            pairs.zero_grad(set_to_none=False)
+            loss.backward(gradient)
+            if batch.pull is not None and features.grad is not None:
+                batch.pull(features.grad)
+
+        self.optimiser.step(pull, torch.ones_like(loss))
+        self.gradient_steps += 1
+        if self.gradient_steps % self.config.target_every == 0:
+            self.target.load_state_dict(self.network.state_dict())
+        return loss.detach()
+
+    @property
+    def target_is_new(self) -> bool:
+        """The last gradient step replaced the target network."""
+        return self.gradient_steps % self.config.target_every == 0
+
+    @torch.no_grad()
+    def _target_of(self, batch: UVFABatch) -> Tensor:
+        _, following, goals = batch.rows.unbind(1)
+        distances = self.target.pairs.of_rows(batch.target_features, following, goals)
+        return wanted(batch.reached, value_of(distances.min(1).values, self.config.gamma), self.config.gamma)

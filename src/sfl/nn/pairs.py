@@ -1,0 +1,55 @@
+"""A network over two states side by side."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class PairNetwork(nn.Module):
+    """State and goal to one number for each action: hidden layers with ReLU, and batch normalization if wanted."""
+
+    CHUNK = 32_768
+    """Pairs at a time in `of_all`, so that hidden layers of any number of them fit into memory."""
+
+    def __init__(self, dim: int, hidden: Sequence[int], outputs: int, batch_norm: bool) -> None:
+        super().__init__()
+        self.dim = dim
+        self.first = nn.Linear(2 * dim, hidden[0])
+        parts = list(_end_of_layer(hidden[0], batch_norm))
+        for inputs, units in itertools.pairwise(hidden):
+            parts += [nn.Linear(inputs, units), *_end_of_layer(units, batch_norm)]
+        self.rest = nn.Sequential(*parts, nn.Linear(hidden[-1], outputs))
+
+    def forward(self, states: Tensor, goals: Tensor) -> Tensor:
+        """[B, A] of states [B, F] and goals [B, F]."""
+        output: Tensor = self.rest(self.first(torch.cat([states, goals], dim=1)))
+        return output
+
+    def of_rows(self, features: Tensor, states: Tensor, goals: Tensor) -> Tensor:
+        """[B, A] of rows `states` [B] and `goals` [B] of features [U, F]; the first layer sees each once."""
+        from_states, from_goals = self._halves(features, features)
+        output: Tensor = self.rest(from_states.index_select(0, states) + from_goals.index_select(0, goals))
+        return output
+
+    def of_all(self, states: Tensor, goals: Tensor) -> Tensor:
+        """[N, M, A] of every pair of states [N, F] and goals [M, F]; the first layer sees each once."""
+        from_states, from_goals = self._halves(states, goals)
+        chunks = from_states.split(max(1, self.CHUNK // max(1, len(goals))))
+        parts = [self.rest((part.unsqueeze(1) + from_goals).flatten(0, 1)) for part in chunks]
+        output: Tensor = torch.cat(parts).unflatten(0, (len(states), len(goals)))
+        return output
+
+    def _halves(self, states: Tensor, goals: Tensor) -> tuple[Tensor, Tensor]:
+        """The first layer of a pair is the sum of a half from its state and one from its goal."""
+        of_states, of_goals = self.first.weight.split(self.dim, dim=1)
+        return states @ of_states.mT, torch.addmm(self.first.bias, goals, of_goals.mT)
+
+
+def _end_of_layer(units: int, batch_norm: bool) -> Iterator[nn.Module]:
+    if batch_norm:
+        yield nn.BatchNorm1d(units)
+    yield nn.ReLU()

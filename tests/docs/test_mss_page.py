@@ -1,0 +1,59 @@
+"""docs/agents/mss.md tells the presets as they are."""
+
+from __future__ import annotations
+
+from sfl import experiments
+
+from .pages import read
+from .test_agents import options, text
+
+PAGE = "docs/agents/mss.md"
+
+PAPER_NAMES = {
+    "uvfa.learning-rate": "learning rate",
+    "uvfa.batch-size": "batch size",
+    "replay-size": "replay buffer size",
+    "uvfa.gamma": "discount gamma",
+    "uvfa.target-every": "target update interval",
+    "map.clip": "clip threshold",
+    "map.landmarks": "max landmarks",
+    "uvfa.future": "HER future step limit",
+    "plan-share": "planner epsilon_plan",
+    "train-epsilon": "explore epsilon_explore",
+    "eval-epsilon": "evaluation epsilon_eval",
+    "reach": "delta_reach",
+}
+COLUMNS = ("mss-fourroom", "mss-multiroom-n4", "mss-doom-test-1-fixed")
+
+
+def settings_table() -> str:
+    columns = [{word: text(value) for word, value in options(experiments.get(name).agent)} for name in COLUMNS]
+    words = dict.fromkeys(word for column in columns for word in column)
+    rows = (
+        f"| `{word}` | {PAPER_NAMES.get(word, '')} | {' | '.join(c.get(word, '-') for c in columns)} |"
+        for word in words
+    )
+    return "\n".join(rows) + "\n"
+
+
+def test_the_settings_table_is_that_of_the_presets() -> None:
+    table = settings_table()
+    assert table in read(PAGE), f"put this table into {PAGE}:\n{table}"
+    assert all(f"| `{word}` |" in table for word in PAPER_NAMES)
+
+
+def test_presets_of_a_kind_differ_in_the_world_only() -> None:
+    agents = {name: experiments.get(name).agent for name in experiments.names() if name.startswith("mss-")}
+    assert agents["mss-multiroom-n2"] == agents["mss-multiroom-n3"] == agents["mss-multiroom-n4"]
+    assert agents["mss-doom-test-1-fixed"] == agents["mss-doom-test-4-fixed"]
+    assert agents["mss-oracle-doom-test-1-fixed"] != agents["mss-doom-test-1-fixed"]
+    assert {name for name, agent in agents.items() if getattr(agent, "oracle", False)} == {
+        "mss-oracle-doom-test-1-fixed"
+    }
+
+
+def test_tiny_reaches_every_part() -> None:
+    for name in COLUMNS:
+        tiny = experiments.tiny(experiments.get(name))
+        agent = dict(options(tiny.agent))
+        assert int(str(agent["uvfa.start-step"])) + int(str(agent["map.redraw-every"])) < tiny.train.eval_every
