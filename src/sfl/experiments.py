@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from sfl.agents import agent_name
+from sfl.agents import AgentConfig, agent_name
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.mss.config import FrameMSSConfig, MSSConfig, multiroom
@@ -28,7 +28,6 @@ from sfl.envs.mazes import own_mazes
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.networks import NetworkConfig
 from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
@@ -328,41 +327,57 @@ def describe(name: str) -> str:
 
 def tiny(experiment: Experiment) -> Experiment:
     """The same experiment in seconds: every part runs, nothing is learned well."""
-    agent = experiment.agent
-    if isinstance(agent, SFLConfig):
-        features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
-        successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
-        agent = replace(agent, features=features, successor=successor)
-    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
-        landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
-        agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
-    if isinstance(agent, FrameSFLConfig):
-        successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
-        agent = replace(agent, successor=successor)
-    if isinstance(agent, TabularConfig):
-        agent = replace(agent, solve_every=200)
-    if isinstance(agent, NetworkConfig):
-        retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
-        locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
-        agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
-        agent = replace(agent, updates_per_step=0.02, replay_size=600)
-    if isinstance(agent, ECConfig):
-        ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
-        agent = replace(agent, train_every=200, ppo=ppo)
-    if isinstance(agent, SPTMConfig | SGMConfig):
-        agent = replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
-    if isinstance(agent, MSSConfig | FrameMSSConfig):
-        uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
-        map_ = replace(agent.map, landmarks=min(agent.map.landmarks, 20), candidates=100, redraw_every=200)
-        agent = replace(agent, uvfa=uvfa, map=map_)
-    if isinstance(agent, FrameMSSConfig):
-        agent = replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4)
     if isinstance(env, DoomConfig):  # games take a second each to start
         env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
         train = replace(train, env_count=min(train.env_count, 4))
-    return replace(experiment, env=env, agent=agent, train=train, eval=tasks)
+    return replace(experiment, env=env, agent=_tiny_agent(experiment.agent), train=train, eval=tasks)
+
+
+def _tiny_agent(agent: AgentConfig) -> AgentConfig:
+    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
+        return _tiny_sfl(agent)
+    if isinstance(agent, ControllerConfig | SPTMConfig | SGMConfig | ECConfig):
+        return _tiny_networks(agent)
+    if isinstance(agent, MSSConfig | FrameMSSConfig):
+        return _tiny_mss(agent)
+    return agent
+
+
+def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
+    landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
+    agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
+    if isinstance(agent, TabularConfig):
+        return replace(agent, solve_every=200)
+    successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
+    agent = replace(agent, successor=successor)
+    if isinstance(agent, FrameSFLConfig):
+        return agent
+    features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
+    return replace(agent, features=features)
+
+
+def _tiny_networks(agent: ControllerConfig | SPTMConfig | SGMConfig | ECConfig) -> AgentConfig:
+    retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
+    locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
+    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
+    agent = replace(agent, updates_per_step=0.02, replay_size=600)
+    if isinstance(agent, ECConfig):
+        ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
+        return replace(agent, train_every=200, ppo=ppo)
+    if isinstance(agent, SPTMConfig | SGMConfig):
+        return replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
+    return agent
+
+
+def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
+    uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
+    landmarks = min(agent.map.landmarks, 20)
+    agent = replace(agent, uvfa=uvfa, map=replace(agent.map, landmarks=landmarks, candidates=100, redraw_every=200))
+    if isinstance(agent, FrameMSSConfig):
+        return replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
+    return agent
 
 
 def scaled(experiment: Experiment, factor: float) -> Experiment:

@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import shortest_path
 
 from sfl.data.types import Array
 from sfl.run.checkpoint import present
+from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EpisodeRow, summarise
 from sfl.run.folder import RunFolder, read_config, read_episodes
-from sfl.run.metrics import read_columns
 from sfl.run.report import PERCENT
 from sfl.run.worlds import open_world
 
