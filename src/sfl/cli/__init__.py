@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, encoder, maze, options, reproduce
+from sfl.cli import commands, encoder, maze, options
 from sfl.cli.parsing import parse
+from sfl.cli.reproduce import ReproduceOptions, reproduce
 from sfl.core.errors import SflError, unknown_name
 
 HELP = """\
@@ -45,7 +46,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "bench": (options.BenchOptions, commands.bench),
     "export": (options.ExportOptions, commands.export),
     "demo": (options.DemoOptions, commands.demo),
-    "reproduce": (reproduce.ReproduceOptions, reproduce.reproduce),
+    "reproduce": (ReproduceOptions, reproduce),
 }
 
 
