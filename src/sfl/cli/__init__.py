@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, encoder, maze, options
+from sfl.cli import commands, encoder, maze, options, reproduce
 from sfl.cli.parsing import parse
-from sfl.cli.reproduce import ReproduceOptions, reproduce
 from sfl.core.errors import SflError, unknown_name
 
 HELP = """\
@@ -46,7 +45,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "bench": (options.BenchOptions, commands.bench),
     "export": (options.ExportOptions, commands.export),
     "demo": (options.DemoOptions, commands.demo),
-    "reproduce": (ReproduceOptions, reproduce),
+    "reproduce": (reproduce.ReproduceOptions, reproduce.reproduce),
 }
 
 
