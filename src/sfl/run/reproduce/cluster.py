@@ -24,7 +24,7 @@ from sfl.run.folder import RunFolder
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.progress import note
 from sfl.run.reproduce.local import locked
-from sfl.run.reproduce.needs import device_of, need_of
+from sfl.run.reproduce.needs import MAZE_NEED, Machine, device_of, need_of
 from sfl.run.reproduce.parcels import Stamps, pack, unpack
 from sfl.run.reproduce.plan import PlannedRun, checkpoint_steps
 from sfl.run.reproduce.queue import Failure, Queue, last_line, start_words
@@ -144,10 +144,20 @@ class RayEngine:
                     if stop.asked:
                         raise RunStoppedError("stopped; the same command goes on from the last checkpoints.")
         finally:
-            for task in self._running:
-                self._ray.cancel(task, force=True)
-            self._ray.shutdown()
+            self._leave()
         return queue.failures
+
+    def room(self) -> Machine:
+        """What all nodes have together; a GPU holds as many runs as their share says."""
+        found = self._ray.cluster_resources()
+        gpus = [int(MAZE_NEED.gpu_memory / GPU_SHARE)] * int(found.get("GPU", 0))
+        return Machine(int(found.get("CPU", 0)), int(found.get("memory", 0) / 1_000_000), gpus)
+
+    def _leave(self) -> None:
+        """End the tasks that are still at work; their folders on the nodes are temporary."""
+        for task in self._running:
+            self._ray.cancel(task, force=True)
+        self._ray.shutdown()
 
     def _submit(self, queue: Queue) -> None:
         while (run := queue.take(self._fits)) is not None:

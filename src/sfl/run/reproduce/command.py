@@ -11,7 +11,7 @@ from sfl.run.interrupt import RunStoppedError
 from sfl.run.progress import note
 from sfl.run.reproduce.cluster import RayEngine
 from sfl.run.reproduce.local import LocalEngine
-from sfl.run.reproduce.needs import estimate, look_at, most_at_once, this_machine
+from sfl.run.reproduce.needs import Machine, estimate, look_at, most_at_once, this_machine
 from sfl.run.reproduce.pages import write_report
 from sfl.run.reproduce.plan import Configure, Plan, PlannedRun, Progress, Sizes, make_plan, refuse_other_settings
 from sfl.run.reproduce.queue import Engine, Failure
@@ -61,7 +61,7 @@ def reproduce(
     plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
     refuse_other_settings(plan.runs)
     states = look_at(plan.runs)
-    _announce(plan, states, where)
+    _announce(plan, states, where, engine.room())
     left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
     failures: list[Failure] = []
     try:
@@ -82,10 +82,9 @@ def _engine(where: Where) -> Engine:
     return LocalEngine(where.runs_dir, this_machine(), where.device, where.jobs)
 
 
-def _announce(plan: Plan, states: dict[Path, Progress], where: Where) -> None:
+def _announce(plan: Plan, states: dict[Path, Progress], where: Where, machine: Machine) -> None:
     """Say beforehand how many runs there are and about how long they take."""
     left: list[PlannedRun] = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
-    machine = this_machine()
     device = "cpu" if where.device == "auto" and not machine.gpus else where.device
     at_once = most_at_once(left, machine, device, where.jobs)
     if plan.lacking:

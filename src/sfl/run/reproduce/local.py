@@ -105,6 +105,10 @@ class LocalEngine:
                     _signal(job.process, signal.SIGKILL)
         return queue.failures
 
+    def room(self) -> Machine:
+        """What this machine has free."""
+        return self._machine
+
     def _start(self, queue: Queue, lock: int) -> None:
         while (run := queue.take(self._fits)) is not None:
             device = device_of(run.experiment, self._device)

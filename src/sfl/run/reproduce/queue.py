@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sfl.run.folder import RunFolder
 from sfl.run.progress import note
+from sfl.run.reproduce.needs import Machine
 from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 
 ATTEMPTS = 3
@@ -29,6 +30,9 @@ class Engine(Protocol):
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; those that fail are named, the others are finished."""
+
+    def room(self) -> Machine:
+        """What runs can have, all of them together."""
 
 
 class Queue:
