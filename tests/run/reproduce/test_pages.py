@@ -10,7 +10,7 @@ import pytest
 
 from sfl.run.folder import RunFolder
 from sfl.run.report import spread
-from sfl.run.reproduce.measures import ANY_NUMBER, mean_geodesic, measure_of, parameter_count
+from sfl.run.reproduce.measures import ANY_NUMBER, measure_of, parameter_count
 from sfl.run.reproduce.needs import look_at
 from sfl.run.reproduce.pages import (
     CSV_COLUMNS,
@@ -45,13 +45,6 @@ def test_spread_over_seeds() -> None:
     one = spread([7])
     assert (one.seeds, one.mean, one.standard_error, one.interval, one.interquartile_mean) == (1, 7, None, None, None)
     assert spread([1, 2, 3]).interquartile_mean is None
-
-
-def test_distance_of_landmarks_is_walked_not_flown() -> None:
-    around_a_wall = np.array([(0, 0), (0, 1), (0, 2), (1, 2), (2, 2), (2, 1), (2, 0)])
-    assert mean_geodesic(around_a_wall, np.array([(0, 0), (2, 0)])) == 6
-    assert mean_geodesic(around_a_wall, np.array([(0.0, 0.0), (2, 0), (1, 2)])) == pytest.approx((6 + 3 + 3) / 3)
-    assert mean_geodesic(around_a_wall, np.array([(0, 0)])) is None
 
 
 def test_numbers_are_read_from_a_run(small_run: Path) -> None:

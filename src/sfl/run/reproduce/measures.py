@@ -7,17 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import shortest_path
-
-from sfl.data.types import Array
 from sfl.run.checkpoint import present
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EpisodeRow, summarise
-from sfl.run.folder import RunFolder, read_config, read_episodes
+from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.report import PERCENT
-from sfl.run.worlds import open_world
 
 ANY_NUMBER = (0.0, math.inf)
 
@@ -45,9 +39,9 @@ def final_episodes(folder: RunFolder) -> list[EpisodeRow]:
     return [row for row in rows if row.env_steps == last]
 
 
-def last_value(folder: RunFolder, metric: str) -> float | None:
-    """The newest value of a column of train.csv; None where it has none."""
-    file = folder.path / "train.csv"
+def last_value(folder: RunFolder, metric: str, table: str = "train.csv") -> float | None:
+    """The newest value of a column of train.csv or eval.csv; None where it has none."""
+    file = folder.path / table
     values = read_columns(file).get(metric, []) if file.is_file() else []
     return next((value for value in reversed(values) if not math.isnan(value)), None)
 
@@ -62,36 +56,15 @@ def _coverage(folder: RunFolder) -> float | None:
     return None if share is None else 100 * share
 
 
-def _landmark_distance(folder: RunFolder) -> float | None:
-    """Mean number of steps between the cells of two landmarks, over all pairs; turning costs nothing."""
-    squares = open_world(read_config(folder.path)[0].env).squares()
-    poses = np.load(present(folder.last) / "landmark_poses.npy", allow_pickle=False)
-    return None if squares is None else mean_geodesic(squares.reachable, poses[np.isfinite(poses[:, 0]), :2])
-
-
-def mean_geodesic(cells: Array, places: Array) -> float | None:
-    """Mean over all pairs of `places` [L, 2] of the way between them through `cells` [S, 2]; None below two places."""
-    if len(places) < 2:
-        return None
-    numbers = {(int(x), int(y)): number for number, (x, y) in enumerate(cells)}
-    steps = [
-        (number, numbers[x + right, y + up])
-        for (x, y), number in numbers.items()
-        for right, up in ((1, 0), (0, 1))
-        if (x + right, y + up) in numbers
-    ]
-    starts, ends = np.array(steps).T
-    graph = csr_matrix((np.ones(len(steps)), (starts, ends)), shape=(len(cells), len(cells)))
-    found = np.array([numbers[int(x), int(y)] for x, y in places])
-    distances = shortest_path(graph, directed=False, unweighted=True, indices=found)[:, found]
-    return float(distances[np.triu_indices(len(found), 1)].mean())
-
-
 OTHERS = {
     "coverage": Measure("coverage %", PERCENT, _coverage),
     "landmarks": Measure("landmarks", ANY_NUMBER, lambda folder: last_value(folder, "graph/landmark_count")),
     "edges": Measure("edges", ANY_NUMBER, lambda folder: last_value(folder, "graph/edge_count")),
-    "landmark distance": Measure("distance of landmarks, cells", ANY_NUMBER, _landmark_distance),
+    "landmark distance": Measure(
+        "distance of landmarks, cells",
+        ANY_NUMBER,
+        lambda folder: last_value(folder, "graph/landmark_distance", "eval.csv"),
+    ),
 }
 """Everything that is not success."""
 

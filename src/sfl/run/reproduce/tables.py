@@ -162,15 +162,15 @@ def _ablation_exploration() -> Table:
 
 def _ablation_landmarks() -> Table:
     columns: tuple[Column, ...] = (Column("multiroom-n3", "paper"), Column("fourroom", "landmark distance"))
-    entries = [
-        Entry(f"{row}, {whose}", column.place, f"{kind}-{column.place}", paper)
-        for kind, whose, row, paper in (
-            ("sfl", "our settings", "Progressive landmarks", "progressive"),
-            ("paper", "the paper's settings", "Progressive landmarks", "progressive"),
-            ("clustered", "Successor Options", "Clustered landmarks", "clustered"),
-        )
-        for column in columns
-    ]
+    entries = []
+    clustered = ("--agent.landmarks.formation", "clustered")
+    for kind, whose in (("sfl", "our settings"), ("paper", "the paper's settings")):
+        for place in (column.place for column in columns):
+            base = f"{kind}-{place}"
+            entries += [
+                Entry(f"Progressive landmarks, {whose}", place, base, "progressive"),
+                Entry(f"Clustered landmarks, {whose}", place, base, "clustered", clustered, f"{base}-clustered"),
+            ]
     for place, experiment, preset in (
         ("multiroom-n3", "mss-multiroom-n3", 30),
         ("test-1", "mss-doom-test-1-fixed", 250),
