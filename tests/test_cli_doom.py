@@ -132,7 +132,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
 def test_experiments_that_differ_in_the_maze_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < 40
+    assert len(lines) < 60
     (random,) = [line for line in lines if line.startswith("random-doom-MAZE-random")]
     assert random.rstrip().endswith("MAZE: corridors, large, office, open, rooms, small, star, sgm, test-2, test-6")
     (fixed,) = [line for line in lines if line.startswith("random-doom-MAZE-fixed")]
@@ -144,13 +144,17 @@ def test_experiments_that_differ_in_the_maze_share_a_line(capsys: pytest.Capture
 def test_every_maze_has_its_experiment_with_the_levels_of_its_spawn() -> None:
     found = [experiments.get(name) for name in experiments.names() if "-doom-" in name]
     counts = Counter(experiment.name.split("-")[0] for experiment in found)
-    assert counts == {"random": 21, "sfl": 22, "paper": 19}  # the small one, and no paper's for any maze
+    # The small one, and no paper's for any maze; the controller also with random spawn in a maze of fixed spawn, and
+    # the memories also with walks of the one and tasks of the other.
+    assert counts == {"random": 21, "sfl": 22, "paper": 19, "controller": 6, "sptm": 6, "sgm": 6}
     for experiment in found:
         env = experiment.env
         assert isinstance(env, DoomConfig)
-        assert experiment.name.endswith(("-small", env.spawn))
-        assert len(experiment.eval.levels) == {"random": 3, "fixed": 4}[env.spawn]
-        assert (experiment.eval.episodes, env.max_steps) == (50, 500 if experiment.name.startswith("sfl-") else 2_500)
+        assert experiment.name.endswith(("-small", env.pairs or env.spawn))
+        assert len(experiment.eval.levels) == {"random": 3, "fixed": 4}[env.pairs or env.spawn]
+        lengths = {"sfl": 500, "controller": 500 if env.spawn == "random" else 2_500, "sptm": 200, "sgm": 200}
+        assert env.max_steps == lengths.get(experiment.name.split("-")[0], 2_500)
+        assert experiment.eval.episodes == 50
         assert from_json(Experiment, to_json(experiment)) == experiment
 
 

@@ -87,6 +87,7 @@ def test_frames_are_seen_by_the_encoder_of_the_paper() -> None:
     retrieval = Retrieval(RetrievalConfig(), EnvSpec((120, 160, 3), "uint8", 7), 0, "cpu")
     assert retrieval.dim == 512
     assert retrieval.features(np.zeros((2, 120, 160, 3), np.uint8)).shape == (2, 512)
+    assert retrieval.features(np.zeros((0, 120, 160, 3), np.uint8)).shape == (0, 512)
     assert sum(isinstance(part, torch.nn.Linear) for part in retrieval.network.head) == 5
 
 

@@ -96,7 +96,7 @@ class Memory:
         """The graph of everything remembered so far."""
         seen = trail.remembered()
         observations = to_device(seen.observations, retrieval.device)
-        features = retrieval.features(observations) if len(seen) else torch.zeros(0, retrieval.dim)
+        features = retrieval.features(observations)
         scores = retrieval.reachable(features, features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
         edges = unit_edges(len(seen), np.concatenate([temporal_pairs(seen.walks), shortcuts]))

@@ -71,6 +71,8 @@ class Retrieval(Trained[RetrievalNetwork]):
     @torch.no_grad()
     def features(self, observations: Array | Tensor) -> Tensor:
         """Features [B, F] of observations [B, ...]."""
+        if not len(observations):  # not every kernel has an answer to nothing
+            return torch.zeros(0, self.dim, device=self.device)
         parts = self.on_device(observations).split(ENCODE_AT_ONCE)
         with self.precision():
             return torch.cat([self.network.encoder(part).float() for part in parts])

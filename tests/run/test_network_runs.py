@@ -1,0 +1,40 @@
+"""SPTM and SGM in a real maze."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfl.agents.sgm import SGMConfig
+from sfl.agents.sptm import SPTMConfig
+from sfl.experiments import get, tiny
+from sfl.learners.networks import NetworkConfig
+from sfl.run.folder import load_run, read_episodes
+from sfl.run.train import train
+
+from .dooms import doom_experiment
+
+
+@pytest.mark.parametrize("name", ["sptm", "sgm"])
+def test_a_graph_of_walks_is_made_and_judged(name: str, tmp_path: Path) -> None:
+    agent = tiny(get(f"{name}-doom-test-2-random")).agent
+    assert isinstance(agent, NetworkConfig)
+    assert isinstance(agent, SPTMConfig | SGMConfig)
+    pairs = replace(agent.retrieval, near=2, far=5)
+    agent = replace(agent, retrieval=pairs, memory=replace(agent.memory, steps=60, every=3))
+    experiment = doom_experiment(tmp_path, steps=80, env_count=2, eval_every=0, checkpoint_every=80)
+    tasks = replace(experiment.eval, episodes=2, levels=("easy",), parallel=1)
+    made = train(replace(experiment, agent=agent, eval=tasks), 3, tmp_path / "runs", "cpu")
+    run = load_run(made.path, device="cpu")
+    assert run.graph["origin"].max() < 60
+    nodes = run.graph["origin"]
+    np.testing.assert_array_equal(run.landmark_poses, run.poses[nodes])  # a node is where it was seen
+    assert len(nodes) == len(run.graph["observations"]) > 2
+    with (made.path / "eval.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert 0 <= float(row["graph/localized_in_evaluation"]) <= 1
+    assert {row.agent for row in read_episodes(made.episodes)} == {name}
