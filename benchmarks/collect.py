@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from sfl.core.errors import SflError, UsageError
+from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
-from sfl.run.metrics import METRICS, read_columns
+from sfl.run.metrics import METRICS
 
 INDICATORS = tuple(
     metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
@@ -94,13 +95,16 @@ def add(rows: Sequence[EpisodeRow], known: Sequence[EpisodeRow]) -> list[Episode
 
 
 def add_indicators(rows: Sequence[tuple[Any, ...]], path: Path) -> list[tuple[Any, ...]]:
-    """The same for the rows of `INDICATOR_COLUMNS` in a file."""
+    """The same for the rows of `INDICATOR_COLUMNS` in a file; columns that are newer than the file stay empty."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        known = list(csv.reader(file))
-    if tuple(known[0] if known else ()) != INDICATOR_COLUMNS:
-        raise UsageError(f"{path} has other columns than the indicators of today; write them to a new file.")
+        known = csv.DictReader(file)
+        foreign = sorted(set(known.fieldnames or ()) - set(INDICATOR_COLUMNS))
+        if foreign or not set(INDICATOR_COLUMNS[:3]) <= set(known.fieldnames or ()):
+            what = f"foreign columns ({', '.join(foreign)})" if foreign else "no experiment, seed or steps"
+            raise UsageError(f"{path} has {what}; write the indicators to a new file.")
+        cells = [[row.get(name) or "" for name in INDICATOR_COLUMNS] for row in known]
     runs = {row[:2] for row in rows}
-    numbered = ((experiment, int(seed), int(step), *cells) for experiment, seed, step, *cells in known[1:])
+    numbered = ((experiment, int(seed), int(step), *rest) for experiment, seed, step, *rest in cells)
     return sorted([*(row for row in numbered if row[:2] not in runs), *rows], key=lambda row: row[:3])
 
 

@@ -302,6 +302,16 @@ def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> Non
         assert f"a step in sfl/{world}-v0 does what it should" in shown
 
 
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "sfl", "--help"], env=SOURCES, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_help_of_an_experiment_shows_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["train", "sfl-fourroom", "--help"])

@@ -226,3 +226,24 @@ def test_something_else_can_be_done_before_the_answer_is_waited_for() -> None:
     admit(memory, 0, 90)
     sight = memory.see(Circle(), at(80), np.array([0]), lambda: calls.append("with"))
     assert (calls, sight.localized) == (["without landmarks", "with"], [1])
+
+
+def test_clustered_landmarks_are_the_middles_of_all_that_was_met_and_start_afresh() -> None:
+    memory = make_memory(formation="clustered", limit=2)
+    assert memory.accepts(1.0)  # whatever is met takes part
+    propose(memory, 0, 10, 20, 170, 180, 190, origin=30)
+    assert memory.rebuild(Circle(), step=7)
+    assert angles(memory) == [10, 180]
+    assert memory.set.origin.tolist() == [31, 34]
+    assert memory.see(Circle(), at(185), np.array([0])).localized == [1]
+    memory.set.visit(1)
+    propose(memory, 80, 90, 100, origin=50)
+    assert memory.rebuild(Circle(), step=9)
+    assert angles(memory) == [180, 80]  # the old ones took part: 180 is still there, 10 is with the new ones
+    assert memory.set.visits.tolist() == [0, 0]
+    assert memory.set.added_at.tolist() == [9, 9]
+    assert memory.candidates == {}
+
+
+def test_clustering_needs_something_to_cluster() -> None:
+    assert not make_memory(formation="clustered").rebuild(Circle(), step=3)

@@ -190,6 +190,19 @@ def test_a_landmark_replaced_under_the_agent_is_not_where_it_was() -> None:
     assert puppet.agent.statistics.counts(True)[1, 0] == 0  # the agent came from b, never from c
 
 
+def test_clustering_keeps_no_counts_and_no_trips() -> None:
+    agent = sfl_agent("sfl-clustered")
+    run = Run(agent, fourrooms(2))
+    run.go(194)
+    assert agent.env_steps == 388
+    assert agent.statistics.counts(True) or agent.statistics.counts(False)
+    run.go(1)  # landmarks are made anew at 390
+    assert agent.memory.set.added_at.tolist() == [390] * agent.memory.set.count
+    assert not agent.statistics.counts(True)
+    assert not agent.statistics.counts(False)
+    assert all(navigator.trip is None for navigator in agent._walker.navigators())
+
+
 def test_a_failed_leg_is_booked_with_the_step_it_failed_at() -> None:
     agent = sfl_agent("tabular", navigator=NavigatorConfig(replan_after=1, explore_steps=1))
     run = Run(agent, fourrooms(2))

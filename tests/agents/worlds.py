@@ -66,6 +66,7 @@ TINY: dict[str, AgentConfig] = {
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
+    "sfl-clustered": replace(_tiny, landmarks=replace(_landmarks, formation="clustered", add_every=130)),
     "sfl-whitened": replace(
         _tiny,
         successor=replace(_successor, gamma=0.95, target_rate=0.1, whiten=True, unit_scale=True),

@@ -1,4 +1,4 @@
-"""The tables of the paper's mazes, README.md's and docs/reproduce.md's, say what the rows in benchmarks/results/ say."""
+"""The tables of the paper's mazes, in README.md and docs/reproduce.md, say what the rows in benchmarks/results/ say."""
 
 from __future__ import annotations
 
@@ -50,3 +50,14 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
     assert any(found.startswith(row) for found in read("docs/reproduce.md").splitlines()), (
         f"docs/reproduce.md needs: {row}"
     )
+
+
+def test_the_table_of_ablations_is_that_of_the_rows() -> None:
+    levels: dict[str, list[float]] = {}
+    for row in summarise_runs([RESULTS / "ablation-episodes.csv.gz"]):
+        levels.setdefault(row.experiment, []).append(row.success_percent)
+    page = read("docs/reproduce.md")
+    for name, cells in levels.items():
+        called = "all ideas" if name == "all" else f"`{name}`"
+        line = f"| {called} | {' / '.join(f'{cell:.0f}' for cell in cells)} |"
+        assert f"\n{line}" in page, f"docs/reproduce.md needs: {line}"

@@ -198,9 +198,22 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
     once = file.read_bytes()
     module.write(module.INDICATOR_COLUMNS, module.add_indicators(module.collect_indicators([first]), file), file)
     assert file.read_bytes() == once
-    for foreign in ("", "experiment,seed\n"):
-        file.write_text(foreign)
-        with pytest.raises(UsageError, match="has other columns than the indicators of today"):
+    file.write_text("experiment,seed,env_steps,graph/localized\ne,1,100,0.5\n")  # of a time with fewer indicators
+    older = module.add_indicators(module.collect_indicators([second]), file)[-1]
+    known = dict(zip(module.INDICATOR_COLUMNS, older, strict=True))
+    assert {name: value for name, value in known.items() if value != ""} == {
+        "experiment": "e",
+        "seed": 1,
+        "env_steps": 100,
+        "graph/localized": "0.5",
+    }
+    for text, fault in {
+        "": "no experiment, seed or steps",
+        "experiment,seed\n": "no experiment, seed or steps",
+        "experiment,seed,env_steps,mood\n": r"foreign columns \(mood\)",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(UsageError, match=f"has {fault}; write the indicators to a new file"):
             module.add_indicators(module.collect_indicators([second]), file)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sfl.envs.layouts import LAYOUTS
@@ -68,6 +69,14 @@ def test_the_target_is_floor_next_to_the_green_tile(name: str) -> None:
     assert {layout.start, layout.target, layout.tile} <= set(layout.free_cells)
     assert layout.tile != layout.target
     assert max(abs(a - b) for a, b in zip(layout.tile, layout.target, strict=True)) == 1
+
+
+def test_walking_distances_go_through_gaps_and_doors() -> None:
+    four = LAYOUTS["FourRoom"]
+    places = np.array([four.start, four.target, four.start])
+    assert four.walking_distances(places).tolist() == [[0, 11, 0], [11, 0, 11], [0, 11, 0]]
+    rooms = LAYOUTS["MultiRoom-N2"]
+    assert np.isfinite(rooms.walking_distances(np.array([rooms.start, rooms.target]))).all()
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -21,10 +21,10 @@ from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_encoder
 from sfl.run import survey as survey_module
 from sfl.run.config import Experiment
+from sfl.run.csv_table import read_columns
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.indicators import Leg
-from sfl.run.metrics import read_columns
 from sfl.run.plots import draw
 from sfl.run.plots.doom_graph import edge_success, graph_figure, visits_figure
 from sfl.run.scene import SimilarityPolicy, frozen

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfl.data.types import GOAL, Array, Explanation
-from sfl.envs import DoomConfig, MiniGridConfig, Task
+from sfl.envs import DoomConfig, GymConfig, MiniGridConfig, Task
 from sfl.run.evaluate import evaluate
 from sfl.run.indicators import Indicators, Leg, Waypoints, crossing, edge_metrics
 from sfl.run.metrics import columns
@@ -16,7 +16,7 @@ from sfl.run.worlds import open_world
 
 from .worlds import Corridor, Walk
 
-GRID = open_world(MiniGridConfig())
+GRID = open_world(GymConfig("FrozenLake-v1"))  # cells, but nothing known of walls
 LANDMARKS = np.array([[9.0, 0, 0], [2.0, 0, 270.0], [4.0, 0, 0]])
 
 
@@ -134,6 +134,15 @@ def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
         Leg(1, 2, True, 2, 2, True, afar=True, met=True),
         Leg(2, 0, True, 2, afar=True),
     ]
+
+
+def test_landmarks_lie_apart_as_far_as_one_walks() -> None:
+    landmarks = np.array([[1.0, 1, 0], [3.0, 1, 90], [5.0, 1, 0], [np.nan] * 3])  # a wall, gap at (4, 3)
+    watch = Indicators({}, landmarks, open_world(MiniGridConfig("sfl/FourRoom-v0")))
+    assert watch.metrics() == {"graph/landmark_distance": (2 + 6 + 8) / 3}
+    assert "graph/landmark_distance" in columns("eval")
+    alone = Indicators({}, landmarks[:1], open_world(MiniGridConfig("sfl/FourRoom-v0")))
+    assert alone.metrics() == {}
 
 
 def test_edges_have_a_length_everywhere_and_cross_walls_in_mazes() -> None:

@@ -20,12 +20,13 @@ from sfl.envs import GymConfig, MiniGridConfig
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.config import Experiment
+from sfl.run.csv_table import read_columns
 from sfl.run.device import resident_megabytes
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.judge import evaluate_run
-from sfl.run.metrics import MACHINE, read_columns
+from sfl.run.metrics import MACHINE
 from sfl.run.train import resume, train
 
 from .worlds import random_experiment
@@ -277,7 +278,7 @@ def test_full_disk_while_writing_a_table_is_one_line(tmp_path: Path, monkeypatch
     def full(self: object, row: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("sfl.run.metrics.CsvTable.write", full)
+    monkeypatch.setattr("sfl.run.csv_table.CsvTable.write", full)
     with pytest.raises(SflError, match="The disk is full; there is no checkpoint yet: delete"):
         train(random_experiment(), 0, tmp_path)
 

@@ -59,7 +59,16 @@ FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
     try:
-        return _dispatch(list(sys.argv[1:] if args is None else args))
+        code = _dispatch(list(sys.argv[1:] if args is None else args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        from sfl.run.console import reader_has_left
+
+        if reader_has_left():
+            return 141  # as the shell says of a program that SIGPIPE ended; `head` has seen enough, that is no error
+        _complain(str(error))
+        return 1
     except SflError as error:
         _complain(str(error))
         return error.exit_code

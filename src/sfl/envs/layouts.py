@@ -9,6 +9,12 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
+
+from sfl.data.types import Array
+
 Cell = tuple[int, int]
 Room = tuple[int, int, int, int]
 """(left, top, width, height), walls included."""
@@ -59,6 +65,20 @@ class Layout:
     def free_cells(self) -> tuple[Cell, ...]:
         """The reachable floor: `open_cells` without the doors."""
         return tuple(cell for cell in self.open_cells if cell not in self.door_cells)
+
+    def walking_distances(self, places: Array) -> Array:
+        """[N, N] steps on foot between cells [N, 2] that one can stand on, all doors open."""
+        number = {cell: place for place, cell in enumerate(self.open_cells)}
+        joined = [
+            (number[x, y], number[x + dx, y + dy])
+            for x, y in self.open_cells
+            for dx, dy in STEPS
+            if (x + dx, y + dy) in number
+        ]
+        rows, columns = np.array(joined).T
+        graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(number), len(number)))
+        wanted = [number[int(x), int(y)] for x, y in places]
+        return np.asarray(dijkstra(graph.tocsr(), indices=wanted)[:, wanted])
 
 
 def _from_text(name: str, max_steps: int, text: str) -> Layout:

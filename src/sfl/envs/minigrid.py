@@ -219,6 +219,10 @@ class GridWorld(MiniGridEnv):
         """Every reachable floor cell, doors not counted, row by row."""
         return list(self.layout.free_cells)
 
+    def walking_distances(self, places: Array) -> Array:
+        """[N, N] steps on foot between cells [N, 2], all doors open."""
+        return self.layout.walking_distances(places)
+
     def default_task(self, pair: int = 0) -> Task:
         """The paper's start and target."""
         return Task("paper", pair, (*self.layout.start, 0.0), (*self.layout.target, 0.0), self.max_steps)

@@ -32,6 +32,9 @@ class LandmarkConfig:
     """N_add: environment steps between two additions."""
     update_every: int = 1_000
     """N_update: environment steps between two refreshes of the landmarks' psi."""
+    formation: Literal["progressive", "clustered"] = "progressive"
+    """How landmarks come about: candidates are added to those there are, or every `add_every` steps all are exchanged
+    for the centres of clusters of the states met since then (Successor Options), and what was known of them is lost."""
     candidate_order: Literal["least-similar", "arrival"] = "least-similar"
     """Which candidates are tried first."""
     replace: Literal["never", "least-visited", "closest"] = "never"

@@ -127,6 +127,13 @@ class Navigator:
         self._tried.clear()
         self._explore_left = self._trips = 0
 
+    def abandon(self) -> None:
+        """The landmarks are others: the trip leads nowhere, and what became of its legs says nothing."""
+        self.trip = None
+        self.failures.clear()
+        self.walks.clear()
+        self._avoided.clear()
+
     def ahead(self) -> Route:
         """What to know the SFS of before the next step: the next landmarks of the route, the goal among them."""
         if self.trip is None or self.config.reached != "similar":

@@ -22,9 +22,10 @@ from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
 from sfl.run import checkpoint
 from sfl.run.config import Experiment
+from sfl.run.csv_table import CsvTable
 from sfl.run.device import prepare
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
-from sfl.run.metrics import CsvTable, columns
+from sfl.run.metrics import columns
 from sfl.run.rollout import Env
 
 LAST = "last"

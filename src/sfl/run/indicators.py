@@ -28,6 +28,8 @@ class Indicators:
     def __init__(self, graph: Mapping[str, Array], landmark_poses: Array, world: World) -> None:
         self._edges = edge_ends(graph, landmark_poses)
         self._walls = world.walls()
+        known = landmark_poses[np.isfinite(landmark_poses).all(1), :2]
+        self._apart = world.walking_distances(known) if len(known) > 1 else None
         self._localization = Localization(landmark_poses, world.radius)
         self._waypoints = Waypoints(landmark_poses, world.radius)
 
@@ -40,7 +42,7 @@ class Indicators:
     def metrics(self) -> dict[str, float]:
         """All that can be said; nothing of a policy without landmarks."""
         edges = edge_metrics(self._edges, self._walls)
-        return self._localization.metrics() | self._waypoints.metrics() | edges
+        return self._localization.metrics() | self._waypoints.metrics() | edges | spread_metrics(self._apart)
 
 
 class Localization:
@@ -166,6 +168,13 @@ class Waypoints:
 def _before(waypoint: int, route: tuple[int, ...]) -> int | None:
     place = route.index(waypoint) if waypoint in route else 0
     return route[place - 1] if place > 0 else None
+
+
+def spread_metrics(apart: Array | None) -> dict[str, float]:
+    """The mean walking distance [L, L] between two landmarks, where it is known."""
+    if apart is None:
+        return {}
+    return {"graph/landmark_distance": float(apart[~np.eye(len(apart), dtype=bool)].mean())}
 
 
 def edge_metrics(ends: Array, walls: Array | None) -> dict[str, float]:

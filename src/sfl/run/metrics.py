@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from sfl.core.errors import SflError
 from sfl.run.curiosity_metrics import CURIOSITY_METRICS
 from sfl.run.metric import Metric
 from sfl.run.network_metrics import NETWORK_METRICS
@@ -117,6 +112,13 @@ METRICS: tuple[Metric, ...] = (
         "degrees",
         "Median angle, 0 to 180, between the agent's heading and that in which the landmark was seen.",
         "Near 90: views do not tell headings apart; above: opposite views look alike.",
+    ),
+    Metric(
+        "graph/landmark_distance",
+        "eval",
+        "cells",
+        "Mean walking distance between two landmarks, by true positions (grid worlds).",
+        "Falls while landmarks are added: they crowd together instead of spreading to the edge of what is known.",
     ),
     Metric(
         "graph/edge_length_median",
@@ -297,88 +299,3 @@ class MetricWindow:
     def restore(self, state: Mapping[str, Sequence[float]]) -> None:
         """Go on with a saved window."""
         self._sums = {name: [float(total), int(count)] for name, (total, count) in state.items()}
-
-
-class CsvTable:
-    """A CSV file with fixed columns to which rows are appended; each row is on disk before the next is made."""
-
-    def __init__(self, path: Path, names: Iterable[str]) -> None:
-        self.path, self._names = path, list(names)
-        if not path.exists():
-            self._append([self._names])
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Append one row; missing values stay empty, a name without a column raises."""
-        self.write_all([row])
-
-    def write_all(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Append several rows at once."""
-        rows = list(rows)
-        for row in rows:
-            if foreign := sorted(set(row) - set(self._names)):
-                raise KeyError(f"{self.path.name} has no column for {foreign}; its columns are fixed: {self._names}")
-        self._append([[_cell(row.get(name)) for name in self._names] for row in rows])
-
-    def cut_after(self, env_steps: int) -> None:
-        """Drop the rows of steps that a resumed run makes again, and a last line broken by a crash."""
-        with self.path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        kept = [row for row in rows if _is_whole(row) and int(row["env_steps"]) <= env_steps]
-        draft = self.path.with_name(self.path.name + ".tmp")
-        with draft.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self._names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(kept)
-        os.replace(draft, self.path)
-
-    def _append(self, lines: list[list[Any]]) -> None:
-        with self.path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def _is_whole(row: Mapping[str | None, Any]) -> bool:
-    return None not in row and None not in row.values() and str(row["env_steps"]).isdigit()
-
-
-def _cell(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(float(value)) if isinstance(value, float) else value
-
-
-def read_columns(path: Path) -> dict[str, list[float]]:
-    """The columns of train.csv or eval.csv by name; NaN where a cell is empty."""
-    with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if _is_whole(row)]
-    return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else ())}
-
-
-class Boards:
-    """TensorBoard always, Weights & Biases when asked for: the same numbers for the eye."""
-
-    def __init__(self, folder: Path, config: dict[str, Any], name: str, wandb: bool, env_steps: int) -> None:
-        from tensorboardX import SummaryWriter
-
-        self._tensorboard = SummaryWriter(str(folder), purge_step=env_steps or None, write_to_disk=True)
-        self._wandb = _start_wandb(config, name) if wandb else None
-
-    def write(self, metrics: Mapping[str, float], env_steps: int) -> None:
-        """Show the metrics of one row."""
-        for name, value in metrics.items():
-            self._tensorboard.add_scalar(name, value, env_steps)
-        if self._wandb is not None:
-            self._wandb.log(dict(metrics), step=env_steps)
-
-    def close(self) -> None:
-        """Flush what is not yet on disk."""
-        self._tensorboard.close()
-        if self._wandb is not None:
-            self._wandb.finish()
-
-
-def _start_wandb(config: dict[str, Any], name: str) -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise SflError("--wandb needs the package wandb; install it with `pip install 'sfl[wandb]'`.") from error
-    return wandb.init(project="sfl", name=name, config=config)

@@ -14,6 +14,7 @@ from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import Agent, EnvSpec, Policy
 from sfl.envs import world_name
 from sfl.run import checkpoint, folder
+from sfl.run.boards import Boards
 from sfl.run.config import Experiment
 from sfl.run.device import memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
@@ -21,7 +22,7 @@ from sfl.run.explorer import lend_explorer
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
 from sfl.run.interrupt import RunStoppedError, StopRequest
-from sfl.run.metrics import Boards, MetricWindow
+from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout

@@ -56,6 +56,9 @@ class World(Protocol):
     def walls(self) -> Array | None:
         """[N, 4] x1, y1, x2, y2: the lines that block the agent; None: not known."""
 
+    def walking_distances(self, places: Array) -> Array | None:
+        """[N, N] between places [N, 2]; None: not known, or too many to find out."""
+
 
 def open_world(config: EnvConfig, saved_tasks: Path | None = None) -> World:
     """The world of a configuration; a maze that cannot be read is refused here.
@@ -103,6 +106,14 @@ class EnvWorld:
         """Not known as lines."""
         return None
 
+    def walking_distances(self, places: Array) -> Array | None:
+        """In cells, where the environment can tell."""
+        env = make_env(self._config)
+        known = env.has_wrapper_attr("walking_distances")
+        found = env.get_wrapper_attr("walking_distances")(places) if known else None
+        env.close()
+        return found
+
 
 SPAWNS = ("fixed", "random")
 """What `env.pairs` may say instead of a file."""
@@ -145,6 +156,9 @@ class MazeWorld:
     def walls(self) -> Array:
         """Those of the maze."""
         return self.places.maze.walls
+
+    def walking_distances(self, places: Array) -> None:
+        """Between thousands of landmarks it takes longer than an evaluation."""
 
     def pairs(self, config: EvalConfig) -> Pairs:
         """As the run saved them, from the user's file, the authors' or drawn: the first of each level asked for."""

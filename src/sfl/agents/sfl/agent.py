@@ -177,8 +177,9 @@ class SFLAgent:
             self.representation.catch_up()
             self.memory.refresh(self.representation)
             self.memory.examine(self.representation)
-        admitted = self._passed(before, landmarks.add_every) and self._admit_candidates(refreshed)
-        if admitted or self._passed(before, edges.form_every):
+        add = self._rebuild if landmarks.formation == "clustered" else lambda: self._admit_candidates(refreshed)
+        changed = self._passed(before, landmarks.add_every) and add()
+        if changed or self._passed(before, edges.form_every):
             self._form_edges()
         for navigator in self._walker.navigators():
             if not (navigator.failures or navigator.walks or navigator.finished):
@@ -205,6 +206,16 @@ class SFLAgent:
             if self.config.edges.inherit_transition and previous is not None and previous != index:
                 self.statistics.record(previous, index, candidate.steps, candidate.random)
         return bool(admitted)
+
+    def _rebuild(self) -> bool:
+        """Other landmarks: transitions, visits and trips of the old ones mean nothing any more."""
+        if not self.memory.rebuild(self.representation, self.env_steps):
+            return False
+        self.statistics = EdgeStatistics()
+        self._tracks = [Track() for _ in self._tracks]
+        for navigator in self._walker.navigators():
+            navigator.abandon()
+        return True
 
     def _form_edges(self) -> None:
         config = self.config.edges

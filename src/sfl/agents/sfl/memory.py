@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sfl.agents.sfl.representation import PsiSource, Representation, unit
 from sfl.data.types import GOAL, Array, Observation
+from sfl.graph.clustering import cluster_centres
 from sfl.graph.landmarks import (
     EXACT,
     LandmarkConfig,
@@ -142,6 +143,8 @@ class LandmarkMemory:
 
     def accepts(self, similarity: float) -> bool:
         """A state with this highest SFS to any landmark is worth keeping as a candidate."""
+        if self.config.formation == "clustered":
+            return True
         open_set = not self.set.is_full or self.config.replace != "never"
         return open_set and is_novel(similarity, self.config.add_threshold)
 
@@ -207,6 +210,31 @@ class LandmarkMemory:
         if admitted:
             self.localizer.set_rows(admission.rows[: self.set.count], same_landmarks=False)
         return admitted
+
+    def rebuild(self, source: PsiSource, step: int) -> bool:
+        """All landmarks make way for the centres of clusters of the candidates and themselves; False: nothing to do.
+
+        The old landmarks take part, so that places which were not seen lately are not lost at once.
+        """
+        old = zip(self.observations, self.set.origin.tolist(), strict=True)
+        pool = {observation.tobytes(): (observation, origin) for observation, origin in old}
+        pool |= {key: (candidate.observation, candidate.origin) for key, candidate in self.candidates.items()}
+        self.candidates.clear()
+        if not pool:
+            return False
+        states = list(pool.values())
+        psi = unit(source.psi(np.stack([observation for observation, _ in states])).mean(1))
+        centres = cluster_centres(psi.cpu().numpy(), self.config.limit)
+        self.set, self.observations, self._together = LandmarkSet(self.config.limit), [], None
+        for observation, origin in (states[row] for row in centres.tolist()):
+            self.set.add(origin, step)
+            self.observations.append(observation)
+        self._index = {observation.tobytes(): index for index, observation in enumerate(self.observations)}
+        self.localizer.set_rows(psi[torch.from_numpy(centres).to(psi.device)], same_landmarks=False)
+        if self.config.trust:
+            self.trust = Trust(self.config.limit, self.localizer.device)
+            self._doubt(np.zeros(self.set.count, bool))
+        return True
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sfl.data.types import Array
+from sfl.run.csv_table import read_columns
 from sfl.run.folder import LoadedRun
-from sfl.run.metrics import read_columns
 from sfl.run.plots.marks import BLUE, DARK, GREEN, ORANGE
 from sfl.run.plots.panels import headline
 

@@ -1,0 +1,64 @@
+"""CSV files that grow row by row: train.csv, eval.csv and episodes.csv."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class CsvTable:
+    """A CSV file with fixed columns to which rows are appended; each row is on disk before the next is made."""
+
+    def __init__(self, path: Path, names: Iterable[str]) -> None:
+        self.path, self._names = path, list(names)
+        if not path.exists():
+            self._append([self._names])
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append one row; missing values stay empty, a name without a column raises."""
+        self.write_all([row])
+
+    def write_all(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append several rows at once."""
+        rows = list(rows)
+        for row in rows:
+            if foreign := sorted(set(row) - set(self._names)):
+                raise KeyError(f"{self.path.name} has no column for {foreign}; its columns are fixed: {self._names}")
+        self._append([[_cell(row.get(name)) for name in self._names] for row in rows])
+
+    def cut_after(self, env_steps: int) -> None:
+        """Drop the rows of steps that a resumed run makes again, and a last line broken by a crash."""
+        with self.path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        kept = [row for row in rows if _is_whole(row) and int(row["env_steps"]) <= env_steps]
+        draft = self.path.with_name(self.path.name + ".tmp")
+        with draft.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self._names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(kept)
+        os.replace(draft, self.path)
+
+    def _append(self, lines: list[list[Any]]) -> None:
+        with self.path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def _is_whole(row: Mapping[str | None, Any]) -> bool:
+    return None not in row and None not in row.values() and str(row["env_steps"]).isdigit()
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else value
+
+
+def read_columns(path: Path) -> dict[str, list[float]]:
+    """The columns of train.csv or eval.csv by name; NaN where a cell is empty."""
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if _is_whole(row)]
+    return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else ())}
