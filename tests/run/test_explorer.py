@@ -26,12 +26,33 @@ from sfl.run.train import _Training, resume, train
 from .worlds import random_experiment
 
 
-@pytest.fixture(scope="module")
-def explored(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def exploration(steps: int = 800) -> Experiment:
     """A tiny run of EC."""
     tiny = experiments.tiny(experiments.get("ec-fourroom"))
-    short = replace(tiny, train=replace(tiny.train, steps=800, eval_every=0, checkpoint_every=400), eval=EvalConfig(2))
-    return train(short, runs_dir=tmp_path_factory.mktemp("runs"), device="cpu")
+    short = replace(tiny.train, steps=steps, eval_every=0, checkpoint_every=400)
+    return replace(tiny, train=short, eval=EvalConfig(2))
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return train(exploration(), runs_dir=tmp_path_factory.mktemp("runs"), device="cpu")
+
+
+def go_on(run: RunFolder, before: int, after: int) -> None:
+    """Resume a run that was to have so many steps, with more."""
+    config = run.config.read_text()
+    assert f'"steps": {before},' in config
+    run.config.write_text(config.replace(f'"steps": {before},', f'"steps": {after},', 1))
+    resume(run.path, device="cpu")
+
+
+def test_a_resumed_exploration_equals_one_that_never_stopped(explored: RunFolder, tmp_path: Path) -> None:
+    part = train(exploration(steps=336), runs_dir=tmp_path, device="cpu")
+    go_on(part, 336, 800)
+    for name in ("networks", "optimisers", "replay"):
+        file = f"{name}.safetensors"
+        assert (part.last / file).read_bytes() == (explored.last / file).read_bytes(), name
+    np.testing.assert_array_equal(np.load(part.last / "poses.npy"), np.load(explored.last / "poses.npy"))
 
 
 def curious(explorer: RunFolder, kind: type[SPTMConfig] | type[SGMConfig] = SPTMConfig, **sizes: int) -> Experiment:
@@ -74,10 +95,7 @@ def test_its_actions_are_those_of_the_frozen_policy(explored: RunFolder) -> None
 def test_a_resumed_run_goes_on_with_the_same_explorer(explored: RunFolder, tmp_path: Path) -> None:
     whole = train(curious(explored), runs_dir=tmp_path / "whole", device="cpu")
     part = train(curious(explored, steps=40), runs_dir=tmp_path / "part", device="cpu")
-    config = part.config.read_text()
-    assert '"steps": 40,' in config
-    part.config.write_text(config.replace('"steps": 40,', '"steps": 160,', 1))
-    resume(part.path, device="cpu")
+    go_on(part, 40, 160)
     assert (whole.last / "graph.npz").read_bytes() == (part.last / "graph.npz").read_bytes()
     np.testing.assert_array_equal(np.load(whole.last / "poses.npy"), np.load(part.last / "poses.npy"))
 
