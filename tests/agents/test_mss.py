@@ -63,6 +63,7 @@ def test_it_learns_to_walk_a_corridor(walker: MSSAgent) -> None:
 
 
 def test_without_hindsight_it_does_not_learn() -> None:
+    """Neither later states as goals nor, by the anchor, the next one, which alone would do in a world this small."""
     blind = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=0.0, anchor=0.0))
     assert success(trained(blind)) <= 0.5
 

@@ -15,10 +15,10 @@ LINE = -np.abs(np.subtract.outer(np.arange(0, 15, 3), np.arange(0, 15, 3))).asty
 """Five landmarks in a row; neighbours have values of -3: with the step that arrives they are four steps apart."""
 
 
-def drawn(map_: LandmarkMap, here: Array, goal: Array, onward: Array, times: int = 2_000) -> Array:
-    """How often each landmark, and last the goal, is drawn."""
+def drawn(map_: LandmarkMap, here: Array, goal: Array, onward: Array, at: int = -1, times: int = 2_000) -> Array:
+    """How often each landmark, and last the goal, is drawn; `at` is reached."""
     rng = np.random.default_rng(0)
-    many = [np.repeat(part[None], times, axis=0) for part in (here, goal, onward)]
+    many = [np.repeat(part[None], times, axis=0) for part in (here, np.arange(len(here)) == at, goal, onward)]
     return np.bincount(map_.choose(*many, rng)[0], minlength=len(here) + 1) / times
 
 
@@ -105,10 +105,30 @@ def test_a_goal_within_the_threshold_but_not_near_is_one_of_the_ways() -> None:
 
 
 def test_far_from_all_landmarks_the_nearest_one_is_the_way_unless_it_is_not_kept() -> None:
-    here, goal, onward = np.array([-9.0, -7.0]), np.array(-30.0), np.array([-5.0, -9.0])
-    kept, not_kept = (LandmarkMap(np.zeros((2, 2)), MapConfig(clip=-4.0, keep_nearest=keep)) for keep in (True, False))
+    here, goal, onward = np.array([-9.0, -7.0, -99.0]), np.array(-30.0), np.array([-5.0, -9.0, -99.0])
+    values = np.full((3, 3), -99.0)
+    values[2, 0] = values[0, 1] = values[0, 2] = -1.0  # nothing leads on from the nearest one
+    kept, not_kept = (LandmarkMap(values, MapConfig(clip=-4.0, keep_nearest=keep)) for keep in (True, False))
     assert drawn(kept, here, goal, onward)[1] == 1
-    assert drawn(not_kept, here, goal, onward)[2] > 0.9  # nothing is near: straight to the goal
+    assert drawn(not_kept, here, goal, onward)[3] > 0.9  # nothing is near: straight to the goal
+
+
+def test_a_landmark_that_is_reached_is_no_target() -> None:
+    line = LandmarkMap(LINE, SHARP)
+    onward = line.to_goals(-np.abs(np.arange(0, 15, 3) - 14.0)[:, None])[:, 0]
+    assert drawn(line, LINE[1], np.array(-11.0), onward, at=1)[2] == 1
+
+
+def test_an_edge_that_is_kept_though_it_is_long_can_be_walked() -> None:
+    """Two neighbours, a third landmark far from both, and the goal beyond it: each is its best incoming edge's end."""
+    cells = np.array([0.0, 1.0, 9.0])
+    map_ = LandmarkMap(-np.abs(np.subtract.outer(cells, cells)), MapConfig(clip=-3.0, sharpness=5.0))
+    onward = map_.to_goals(-np.abs(cells - 17.0)[:, None])[:, 0]
+    for cell, reached, target in ((1.0, 1, 2), (2.0, -1, 2), (9.0, 2, 3), (10.0, -1, 3)):
+        shares = drawn(map_, -np.abs(cells - cell), np.array(cell - 17.0), onward, reached)
+        assert shares[target] > 0.95, cell
+    strict = LandmarkMap(-np.abs(np.subtract.outer(cells, cells)), MapConfig(clip=-3.0, keep_nearest=False))
+    assert drawn(strict, -np.abs(cells - 1.0), np.array(-16.0), onward, 1)[2] < 0.5
 
 
 @pytest.mark.parametrize(

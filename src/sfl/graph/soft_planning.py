@@ -40,7 +40,8 @@ class MapConfig:
     direct: float = -10.0
     """A goal of at least this value, and not cut off by the clip threshold, is walked to without landmarks."""
     keep_nearest: bool = True
-    """The edge from where the agent is to its nearest landmark is kept, too, when all are worse than the threshold."""
+    """The agent may walk to its nearest landmark and wherever that one has an edge to, also below the threshold: an
+    edge that is kept though it is long could else be planned with and never be walked."""
     sharpness: float = 0.9
     """Ways are weighted by exp(sharpness * value), in planning and in drawing the landmark to walk to."""
     redraw_every: int = 1_000
@@ -125,18 +126,27 @@ class LandmarkMap:
         straight = cut(np.asarray(values, np.float64), self.config.clip, keep_best=0) - ARRIVAL
         return soft_step(self.values, straight, self.config.sharpness)
 
-    def choose(self, here: Array, goal: Array, onward: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    def choose(
+        self, here: Array, at: Array, goal: Array, onward: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
         """Where to walk, [B]: landmarks, or their number L for the goal itself; and the values of the ways chosen.
 
-        `here` [B, L] and `goal` [B]: values straight to landmarks and to the goal; `onward` [B, L]: from these to it.
+        `here` [B, L] and `goal` [B]: values straight to landmarks and to the goal; `at` [B, L] bool: landmarks that are
+        reached; `onward` [B, L]: values of the ways from landmarks to the goal.
         """
-        config = self.config
-        near = cut(here, config.clip, keep_best=1 if config.keep_nearest else None)
-        straight = cut(goal, config.clip)
+        config, rows = self.config, np.arange(len(here))
+        near, straight = cut(here, config.clip), cut(goal, config.clip)
+        if config.keep_nearest and here.size:
+            nearest = np.where(at, 1.0, here).argmax(1)
+            leads = self._linked()[nearest]  # [B, L]: where the nearest landmark has edges to
+            leads[rows, nearest] = True
+            near = np.where(leads, here, near)
+            straight = np.where(nearest == onward.argmax(1), goal, straight)
+        near = np.where(at, UNREACHABLE, near)  # it leads nowhere: the value function would stay at it
         ways = np.concatenate([near + onward, straight[:, None]], axis=1) - ARRIVAL
         drawn = (config.sharpness * ways + rng.gumbel(size=ways.shape)).argmax(1)
         chosen = np.where(straight >= config.direct, here.shape[1], drawn)
-        return chosen, ways[np.arange(len(ways)), chosen]
+        return chosen, ways[rows, chosen]
 
     def arrays(self) -> dict[str, Array]:
         """Edges between landmarks as figures and metrics read them; the diagonal is none."""

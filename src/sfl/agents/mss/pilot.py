@@ -71,10 +71,8 @@ class Pilot:
         arrived, value, action = numbers[0] > 0, numbers[1], numbers[2].astype(np.int64)
         if not by_map:
             return Decision(action, arrived, [Explanation() for _ in range(count)])
-        at_landmark, values, actions = np.split(numbers[3:], 3)  # [L, B] each
-        # A landmark that is reached leads nowhere: the value function would stay at it.
-        ahead = np.where(at_landmark > 0, UNREACHABLE, values)
-        chosen, worth = chart.map.choose(ahead.T, value, onward, self.rng)
+        reached, values, actions = np.split(numbers[3:], 3)  # [L, B] each
+        chosen, worth = chart.map.choose(values.T, reached.T > 0, value, onward, self.rng)
         towards = np.concatenate([actions, action[None]])[chosen, np.arange(count)].astype(np.int64)
         explanations = [Explanation() for _ in range(count)]
         for row in np.flatnonzero(planned).tolist():
