@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from sfl.run.curiosity_metrics import CURIOSITY_METRICS
 from sfl.run.metric import Metric
-from sfl.run.network_metrics import NETWORK_METRICS
-from sfl.run.uvfa_metrics import UVFA_METRICS
+from sfl.run.rival_metrics import RIVAL_METRICS
 
 LEVEL = "<level>"
 
@@ -242,9 +240,7 @@ METRICS: tuple[Metric, ...] = (
         "Seconds of training so far, evaluation and saving left out, summed over resumes.",
         "Above what the steps and their rate explain: the machine was busy with something else.",
     ),
-    *NETWORK_METRICS,
-    *CURIOSITY_METRICS,
-    *UVFA_METRICS,
+    *RIVAL_METRICS,
 )
 
 MACHINE = frozenset({"memory/host", "memory/gpu", "time/env_steps_per_second", "time/wall_seconds"})
