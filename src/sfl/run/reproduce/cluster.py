@@ -6,6 +6,7 @@ the run is resumed elsewhere from the last parcel that came. Nodes need sfl and 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -230,7 +231,7 @@ def connect(address: str) -> Any:
     if address != "auto":
         _require_answer(address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]
         raise SflError(
