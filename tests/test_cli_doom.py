@@ -143,17 +143,23 @@ def test_experiments_that_differ_in_the_maze_share_a_line(capsys: pytest.Capture
 
 def test_every_maze_has_its_experiment_with_the_levels_of_its_spawn() -> None:
     found = [experiments.get(name) for name in experiments.names() if "-doom-" in name]
-    counts = Counter(experiment.name.split("-")[0] for experiment in found)
+    counts = Counter(experiment.name.split("-doom-")[0] for experiment in found)
     # The small one, and no paper's for any maze; the controller also with random spawn in a maze of fixed spawn, and
     # the memories also with walks of the one and tasks of the other.
-    assert counts == {"random": 21, "sfl": 22, "paper": 19, "controller": 6, "sptm": 6, "sgm": 6}
+    assert counts == {"random": 21, "sfl": 22, "paper": 19, "controller": 6, "mss": 2, "mss-oracle": 1, "ec": 9} | {
+        f"{before}{memory}{after}": number
+        for memory in ("sptm", "sgm")
+        for before, after, number in (("", "", 5), ("", "-rs", 1), ("ec-", "", 2))
+    }
     for experiment in found:
         env = experiment.env
         assert isinstance(env, DoomConfig)
         assert experiment.name.endswith(("-small", env.pairs or env.spawn))
         assert len(experiment.eval.levels) == {"random": 3, "fixed": 4}[env.pairs or env.spawn]
-        lengths = {"sfl": 500, "controller": 500 if env.spawn == "random" else 2_500, "sptm": 200, "sgm": 200}
-        assert env.max_steps == lengths.get(experiment.name.split("-")[0], 2_500)
+        lengths = {"sfl": 500, "ec": 500, "controller": 500 if env.spawn == "random" else 2_500}
+        family = experiment.name.split("-doom-")[0]
+        memory = "sptm" in family or "sgm" in family
+        assert env.max_steps == (200 if memory else lengths.get(family, 2_500))
         assert experiment.eval.episodes == 50
         assert from_json(Experiment, to_json(experiment)) == experiment
 
