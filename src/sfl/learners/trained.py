@@ -35,6 +35,7 @@ class Trained(Generic[Network]):
         stream = f"init/{name}"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(spawn(seed, [stream])[stream]))
+            # Outside of `descend` batch normalization goes by its running statistics: answers depend on nobody else's.
             self.network = make().to(self.device).eval()
         self._optimiser = Adam(self.network, learning_rate, EPSILON)
         self.gradient_steps = 0

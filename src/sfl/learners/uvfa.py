@@ -117,7 +117,7 @@ class UVFALearner:
 
     def __init__(self, config: UVFAConfig, network: UVFA, device: torch.device) -> None:
         self.config = config
-        self.network = network.to(device).eval()
+        self.network = network.to(device).eval()  # acting goes by running statistics; `update` takes the batch's
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = Adam(self.network, config.learning_rate, EPSILON)
         self.gradient_steps = 0
