@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def node_of_a_run(nodes: list[Any]) -> Any:
-    """The node that one of the training processes descends from."""
+    """The node that one of the training processes descends from; None between two runs."""
     raylets = {node.all_processes["raylet"][0].process.pid: node for node in nodes}
     for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError, IndexError):
@@ -72,7 +73,7 @@ def node_of_a_run(nodes: list[Any]) -> Any:
                     process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
                 if process in raylets:
                     return raylets[process]
-    raise AssertionError("no run is at work")
+    return None
 
 
 @needs_ray
@@ -81,14 +82,15 @@ def node_of_a_run(nodes: list[Any]) -> Any:
 def test_runs_of_a_killed_node_are_resumed_on_another(
     nodes: tuple[Any, list[Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its node dies after the first checkpoint came home."""
+    """Its node dies after the first checkpoint came home; how far the run is by then depends on the machine."""
     runs = tmp_path / "runs"
-    arrived = runs / "sfl-fourroom" / "seed-0000" / "checkpoints" / "last" / "format.json"
 
     def kill() -> None:
-        while not arrived.exists():
+        while not any(runs.glob("*/*/checkpoints/last/format.json")):
             time.sleep(0.02)
-        nodes[0].remove_node(node_of_a_run(nodes[1]), allow_graceful=False)
+        while (node := node_of_a_run(nodes[1])) is None:
+            time.sleep(0.02)
+        nodes[0].remove_node(node, allow_graceful=False)
 
     killer = Thread(target=kill, daemon=True)
     killer.start()
@@ -96,10 +98,12 @@ def test_runs_of_a_killed_node_are_resumed_on_another(
     assert main(words) == 0
     killer.join(60)
     shown = capsys.readouterr().err
-    assert "KILLED sfl-fourroom seed 0: its node or worker was lost" in shown
-    assert "it is resumed from step 600." in shown
+    lost = re.search(
+        r"KILLED sfl-fourroom seed (\d): its node or worker was lost .*it is resumed from step [1-9]", shown
+    )
+    assert lost, shown
     assert "(2 of 2)" in shown
-    resumed = runs / "sfl-fourroom" / "seed-0000"
+    resumed = runs / "sfl-fourroom" / f"seed-{int(lost[1]):04d}"
     experiment, seed = read_config(resumed)
     uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
     assert (resumed / "episodes.csv").read_bytes() == uninterrupted.episodes.read_bytes()
