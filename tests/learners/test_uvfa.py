@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from sfl.core.errors import UsageError
-from sfl.learners.uvfa import UVFA, UVFABatch, UVFAConfig, UVFALearner, uvfa_loss, value_of, wanted
+from sfl.learners.uvfa import UVFA, UVFABatch, UVFAConfig, UVFALearner, slope_of, uvfa_loss, value_of, wanted
+from sfl.nn.encoders import make_encoder
 from sfl.nn.pairs import PairNetwork
+from sfl.nn.pullback import pull_autograd
 
 CPU = torch.device("cpu")
 CELLS = 6
@@ -27,8 +32,17 @@ def test_targets_are_a_step_and_what_lies_ahead_within_bounds() -> None:
 
 
 def test_the_loss_counts_the_error_and_the_anchor() -> None:
-    values, target, following = torch.tensor([-1.0, -3.0]), torch.tensor([-2.0, -3.0]), torch.tensor([-2.0, 0.0])
-    assert float(uvfa_loss(values, target, following, anchor=0.5)) == pytest.approx(0.5 + 0.5 * 2.0)
+    values, target = torch.tensor([[-1.0, -3.0], [-2.0, 0.0]]), torch.tensor([-2.0, -3.0])
+    assert float(uvfa_loss(values, target, anchor=0.5)[0]) == pytest.approx(0.5 + 0.5 * 2.0)
+
+
+def test_gradients_by_distance_are_autograds() -> None:
+    torch.manual_seed(0)
+    distances = (20 * torch.rand(2, 5)).requires_grad_()
+    values, target = value_of(distances, 0.95), -10 * torch.rand(5)
+    loss, by_values = uvfa_loss(values, target, anchor=0.3)
+    loss.backward()
+    torch.testing.assert_close(by_values * slope_of(values, 0.95), distances.grad)
 
 
 def corridor_batch(learner: UVFALearner, rng: np.random.Generator) -> UVFABatch:
@@ -36,8 +50,12 @@ def corridor_batch(learner: UVFALearner, rng: np.random.Generator) -> UVFABatch:
     states, actions = rng.integers(CELLS, size=64), rng.integers(2, size=64)
     following, goals = np.clip(states + 2 * actions - 1, 0, CELLS - 1), rng.integers(CELLS, size=64)
     rows = torch.from_numpy(np.stack([states, following, goals], axis=1))
-    features = torch.eye(CELLS)
-    return UVFABatch(features, features, rows, torch.from_numpy(actions), rows[:, 1] == rows[:, 2], None)
+    features, encoder = learner.network.embed(torch.eye(CELLS)), learner.network.encoder
+    with torch.no_grad():
+        halves = learner.target.pairs.halves(learner.target.embed(torch.eye(CELLS)))
+    pull = None if encoder is None else pull_autograd(features, encoder)
+    reached = rows[:, 1] == rows[:, 2]
+    return UVFABatch(features.detach(), rows, halves, rows[:, 1:], torch.from_numpy(actions), reached, pull)
 
 
 def trained(steps: int, **settings: object) -> UVFALearner:
@@ -67,14 +85,40 @@ def test_the_anchor_makes_single_steps_free() -> None:
     learners = [trained(0, anchor=anchor) for anchor in (0.0, 0.5)]
     rng = np.random.default_rng(0)
     for _ in range(100):
-        batch = corridor_batch(learners[0], rng)
-        never = UVFABatch(*(*list(vars(batch).values())[:4], torch.zeros(64, dtype=torch.bool), None))
+        drawn = rng.integers(2**32)
         for learner in learners:
-            learner.update(never)
+            batch = corridor_batch(learner, np.random.default_rng(drawn))
+            learner.update(replace(batch, reached=torch.zeros(64, dtype=torch.bool)))
     cells = torch.eye(CELLS)
     with torch.no_grad():
         bare, anchored = (float(learner.network.best(cells, cells)[0].diagonal(1).mean()) for learner in learners)
     assert anchored > -1.0 > bare + 1.0
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_a_step_goes_down_autograds_gradient(batch_norm: bool) -> None:
+    """The whole step by hand, through an encoder, against the loss written out with every row by itself."""
+    torch.manual_seed(0)
+    encoder, pairs = make_encoder((CELLS,), 8, 10.0), PairNetwork(8, (16,), 2, batch_norm)
+    config = UVFAConfig(hidden=(16,), gamma=0.9, batch_size=64, batch_norm=batch_norm)
+    learner = UVFALearner(config, UVFA(encoder, pairs), CPU)
+    batch = corridor_batch(learner, np.random.default_rng(0))
+    plain = copy.deepcopy(learner.network)
+    features = plain.embed(torch.eye(CELLS))
+    states, following, goals = (features[rows] for rows in batch.rows.mT)
+    plain.pairs.train()
+    distances = plain.pairs(torch.cat([states, states]), torch.cat([goals, following]))
+    values = value_of(distances[torch.arange(128), batch.actions.repeat(2)], 0.9).view(2, 64)
+    with torch.no_grad():
+        ahead = value_of(learner.target.pairs(following, goals).min(1).values, 0.9)
+    loss = (values[0] - wanted(batch.reached, ahead, 0.9)).square().mean()
+    loss = loss + config.anchor * values[1].square().mean()
+    loss.backward()
+    assert float(learner.update(batch)) == pytest.approx(loss.item(), rel=1e-5)
+    for (name, mine), theirs in zip(learner.network.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(
+            mine.grad, theirs.grad, atol=1e-5, rtol=1e-5, msg=lambda text, name=name: name + text
+        )
 
 
 def test_the_target_follows_at_its_interval_only() -> None:

@@ -67,8 +67,9 @@ class UVFABatch:
     """Steps (s, a, s') with a goal g each."""
 
     features: Tensor  # [U, F] of states by the network that learns
-    target_features: Tensor  # [U, F] of the same states by its target
     rows: Tensor  # [B, 3] rows of s, s' and g among the features
+    target_halves: Tensor  # [2, T, H] of states by the target's first layer, as states and as goals
+    target_rows: Tensor  # [B, 2] rows of s' and g among them
     actions: Tensor  # [B]
     reached: Tensor  # [B] bool: s' counts as g
     pull: Pull | None  # from features to the encoder that made them; None: it is fixed
@@ -84,9 +85,19 @@ def wanted(reached: Tensor, ahead: Tensor, gamma: float) -> Tensor:
     return (reached.float() - 1.0 + gamma * ahead).clamp(-1.0 / (1.0 - gamma), 0.0)
 
 
-def uvfa_loss(values: Tensor, target: Tensor, next_values: Tensor, anchor: float) -> Tensor:
-    """Squared error of Q(s, a, g) [B] against its target, and of Q(s, a, s') [B] against 0; means over the batch."""
-    return (values - target).square().mean() + anchor * next_values.square().mean()
+def slope_of(value: Tensor, gamma: float) -> Tensor:
+    """The derivative of Q by d, given Q: log(gamma) gamma^d / (1 - gamma)."""
+    return math.log(gamma) * (value + 1.0 / (1.0 - gamma))
+
+
+def uvfa_loss(values: Tensor, target: Tensor, anchor: float) -> tuple[Tensor, Tensor]:
+    """Squared error of Q(s, a, g) against its target [B], and of Q(s, a, s') against 0; means over the batch.
+
+    `values` [2, B] are the two. Returns the loss and its gradient by them.
+    """
+    error, single = values[0] - target, values[1]
+    loss = error.square().mean() + anchor * single.square().mean()
+    return loss, torch.stack([error, anchor * single]) * (2.0 / len(target))
 
 
 class UVFA(nn.Module):
@@ -122,37 +133,40 @@ class UVFALearner:
         self.optimiser = Adam(self.network, config.learning_rate, EPSILON)
         self.gradient_steps = 0
 
+    @torch.no_grad()
     def update(self, batch: UVFABatch) -> Tensor:
         """One gradient step; its loss, on the device."""
-        features = batch.features.clone().requires_grad_(batch.pull is not None)
-        states, following, goals = batch.rows.unbind(1)
+        gamma, (states, following, goals) = self.config.gamma, batch.rows.unbind(1)
         # Statistics of batch normalization are those of both halves together.
-        pairs = self.network.pairs.train()
-        distances = pairs.of_rows(features, torch.cat([states, states]), torch.cat([goals, following]))
-        pairs.eval()
-        taken = distances.gather(1, batch.actions.repeat(2).unsqueeze(1)).squeeze(1)
-        values, next_values = value_of(taken, self.config.gamma).chunk(2)
-        loss = uvfa_loss(values, self._target_of(batch), next_values, self.config.anchor)
+        distances, pull_pairs = self.network.pairs.train_rows(
+            batch.features, torch.cat([states, states]), torch.cat([goals, following]), batch.pull is not None
+        )
+        taken = batch.actions.repeat(2).unsqueeze(1)
+        values = value_of(distances.gather(1, taken).view(2, -1), gamma)
+        loss, by_values = uvfa_loss(values, self._target_of(batch), self.config.anchor)
+        by_taken = by_values * slope_of(values, gamma)
 
         def pull(gradient: Tensor) -> None:
-            pairs.zero_grad(set_to_none=False)
-            loss.backward(gradient)
-            if batch.pull is not None and features.grad is not None:
-                batch.pull(features.grad)
+            by_features = pull_pairs(gradient)
+            if batch.pull is not None and by_features is not None:
+                batch.pull(by_features)
 
-        self.optimiser.step(pull, torch.ones_like(loss))
+        self.optimiser.step(pull, torch.zeros_like(distances).scatter_(1, taken, by_taken.view(-1, 1)))
         self.gradient_steps += 1
         if self.gradient_steps % self.config.target_every == 0:
             self.target.load_state_dict(self.network.state_dict())
-        return loss.detach()
+        return loss
 
     @property
     def target_is_new(self) -> bool:
         """The last gradient step replaced the target network."""
         return self.gradient_steps % self.config.target_every == 0
 
-    @torch.no_grad()
+    @property
+    def steps_to_target(self) -> int:
+        """Gradient steps for which the target network stays what it is."""
+        return self.config.target_every - self.gradient_steps % self.config.target_every
+
     def _target_of(self, batch: UVFABatch) -> Tensor:
-        _, following, goals = batch.rows.unbind(1)
-        distances = self.target.pairs.of_rows(batch.target_features, following, goals)
+        distances = self.target.pairs.of_halves(batch.target_halves, *batch.target_rows.unbind(1))
         return wanted(batch.reached, value_of(distances.min(1).values, self.config.gamma), self.config.gamma)

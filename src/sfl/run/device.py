@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import resource
 import sys
@@ -15,8 +16,9 @@ def prepare(device: str, threads: int) -> str:
     """Set torch's thread count and find the device; the settings are the run's, importing sfl changes nothing.
 
     One thread is fastest for networks as small as these. Numbers too small for full precision count as 0: the moments
-    of a dead unit decay into them, and arithmetic on them is many times slower. And what the imports made is for ever:
-    the garbage collector need not look through it again and again.
+    of a dead unit decay into them, and arithmetic on them is many times slower. What the imports made is for ever:
+    the garbage collector need not look through it again and again. And freed memory stays with the process: a gradient
+    step that gives a megabyte back to the system and asks for it again spends a third of its time on that.
     """
     import torch
 
@@ -24,7 +26,17 @@ def prepare(device: str, threads: int) -> str:
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     gc.freeze()
+    _keep_freed_memory()
     return resolve(device)
+
+
+def _keep_freed_memory() -> None:
+    """Ask the C library, where it is one that can be asked (glibc's numbers for the two limits, from its malloc.h)."""
+    trim_threshold, mmap_threshold = -1, -3
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if sys.platform == "linux" and mallopt is not None:
+        mallopt(mmap_threshold, 32 << 20)  # the most that is allowed
+        mallopt(trim_threshold, 256 << 20)
 
 
 def resolve(device: str) -> str:

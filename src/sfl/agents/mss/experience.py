@@ -26,6 +26,7 @@ from sfl.learners.feature_store import FeatureStore
 from sfl.learners.slot_encoding import encode_slots
 from sfl.learners.uvfa import UVFABatch, UVFALearner
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
+from sfl.nn.pullback import Pull
 from sfl.nn.weights import load_encoder
 
 
@@ -209,32 +210,43 @@ class GridExperience(Experience):
         self.replay.add(transitions, np.zeros(len(transitions.actions), bool))
 
     def batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
-        """Every distinct observation of a batch is encoded once, by the target network once for all batches."""
-        for _ in range(count):
-            drawn = self._sample(self.config.uvfa.batch_size)
-            if drawn is None:
-                return
-            slots, rows = distinct(drawn.slots)
-            assert learner.network.encoder is not None
-            features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device)
-            equal = drawn.slots[:, 1] == drawn.slots[:, 2]  # one slot holds one observation
-            yield UVFABatch(
-                features=features,
-                target_features=self._by_target(learner, slots),
-                rows=to_device(rows, self.device),
-                actions=to_device(drawn.actions, self.device),
-                reached=to_device(self._near(drawn) if self.config.oracle else equal, self.device),
-                pull=pull,
-            )
+        """All are drawn together. Those of one target network share what it makes of their states."""
+        size = self.config.uvfa.batch_size
+        drawn = self._sample(count * size)
+        if drawn is None:
+            return
+        equal = drawn.slots[:, 1] == drawn.slots[:, 2]  # one slot holds one observation
+        reached = to_device(self._near(drawn) if self.config.oracle else equal, self.device)
+        actions = to_device(drawn.actions, self.device)
+        first = 0
+        while first < len(reached):
+            last = min(first + size * learner.steps_to_target, len(reached))
+            halves, target_rows = self._by_target(learner, drawn.slots[first:last, 1:])
+            for at in range(first, last, size):
+                batch, part = slice(at, at + size), slice(at - first, at - first + size)
+                features, rows, pull = self._by_network(learner, drawn.slots[batch])
+                yield UVFABatch(features, rows, halves, target_rows[part], actions[batch], reached[batch], pull)
+            first = last
+
+    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor, Pull]:
+        """Features of the distinct states of slots [B, 3], where the slots are among them, and the pull."""
+        slots, rows = distinct(drawn)
+        assert learner.network.encoder is not None
+        features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device)
+        return features, to_device(rows, self.device), pull
 
     @torch.no_grad()
-    def _by_target(self, learner: UVFALearner, slots: Array) -> Tensor:
-        encoder = learner.target.encoder
+    def _by_target(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor]:
+        """The target's halves of the distinct states of slots [N, 2], and where the slots are among them."""
+        slots, rows = distinct(drawn)
+        encoder, table = learner.target.encoder, self._table
         assert encoder is not None
         if learner.target_is_new:
             self._target_features.clear()
-        table = self._table
-        return self._target_features.rows(table, slots, lambda new: encode_slots(encoder, table, new, self.device)[0])
+        features = self._target_features.rows(
+            table, slots, lambda new: encode_slots(encoder, table, new, self.device)[0]
+        )
+        return learner.target.pairs.halves(features), to_device(rows, self.device)
 
     def states(self, slots: Array) -> Tensor:
         """Observations [N, ...] of slots [N]."""
@@ -297,7 +309,8 @@ class FrameExperience(Experience):
             states = self._store.states(places[part])  # [B, 3, S]
             reached = self.perception.same(states[:, 1], states[:, 2]) if near is None else near[part]
             flat = states.flatten(0, 1)
-            yield UVFABatch(flat, flat, rows, actions[part], reached, None)
+            halves = learner.target.pairs.halves(flat)
+            yield UVFABatch(flat, rows, halves, rows[:, 1:], actions[part], reached, None)
 
     def states(self, slots: Array) -> Tensor:
         """Stacks [N, S] of slots [N, stack]."""
