@@ -57,6 +57,28 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
         torch.testing.assert_close(fast_gradients[name], gradient, rtol=1e-8, atol=1e-9)
 
 
+def test_few_varying_cells_give_the_same_features_and_gradients() -> None:
+    torch.manual_seed(0)
+    encoder = GridEncoder((25, 25, 3), 64, 10.0).double()
+    rows = grids(25, 1).numpy().repeat(6, axis=0)
+    rows[:, 3:6, 3] = np.random.default_rng(0).integers(3, size=(6, 3, 3))  # only this corner varies
+    windows = WindowTable((25, 25, 3), "uint8")
+    table = ObservationTable((25, 25, 3), "uint8", windows)
+    numbers = windows.windows_of(np.array([table.hold(row) for row in rows]))
+    used, places = distinct(numbers)
+    varying = np.flatnonzero((numbers != numbers[0]).any(0))
+    assert 0 < len(varying) < 10
+    inputs = [torch.from_numpy(part) for part in (windows.patch_values.astype(float), windows.patches_of(used), places)]
+    (plain, pull_plain), (ours, pull_ours) = (
+        encoder.forward_windows(*inputs, which) for which in (None, torch.from_numpy(varying))
+    )
+    torch.testing.assert_close(ours, plain)
+    expected, found = (gradients(encoder, pull, plain) for pull in (pull_plain, pull_ours))
+    assert len(expected) == len(found) == 6
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient)
+
+
 def encoder_plain(encoder: GridEncoder, observations: Tensor) -> Tensor:
     """The plain path in double precision, written out: convolutions over the whole grid."""
     hidden = observations.double().permute(0, 3, 1, 2)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import Pull, set_gradient, set_gradient_product
+from sfl.nn.pullback import Pull, PullThrough, set_gradient, set_gradient_product
 
 
 class PatchConvolution(nn.Module):
@@ -61,17 +61,22 @@ class GridEncoder(nn.Module):
         return scale_to_norm(self.linear(hidden.permute(0, 2, 3, 1).flatten(1)), self.norm)
 
     @torch.inference_mode()
-    def forward_windows(self, patches: Tensor, patches_of: Tensor, windows_of: Tensor) -> tuple[Tensor, Pull]:
+    def forward_windows(
+        self, patches: Tensor, patches_of: Tensor, windows_of: Tensor, varying: Tensor | None = None
+    ) -> tuple[Tensor, Pull]:
         """The same features from distinct windows (`sfl.data.windows`), each computed once, and their pull.
 
-        patches [P, 9 * C]; patches_of [M, 9] for each distinct window; windows_of [B, cells].
+        patches [P, 9 * C]; patches_of [M, 9] for each distinct window; windows_of [B, cells]; `varying` [V]: all cells
+        that are not the same in every row, where that is known and worth something.
         """
-        patch_rows, window_rows = patches_of.flatten(), windows_of.flatten()
+        patch_rows = patches_of.flatten()
         first = self.conv1.of_patches(patches)  # [P, 32]
         inputs = first.index_select(0, patch_rows).view(len(patches_of), -1)  # [M, 9 * 32]
         second = self.conv2.of_patches(inputs)  # [M, 32]
-        cells = second.index_select(0, window_rows).view(len(windows_of), -1)  # [B, cells * 32]
-        raw = self.linear(cells)
+        if varying is None:
+            raw, pull_linear = _train_cells(self.linear, second, windows_of)
+        else:
+            raw, pull_linear = _train_varying_cells(self.linear, second, windows_of, varying)
         stretch = self.norm / raw.norm(dim=1, keepdim=True).clamp_min_(1e-8)
         features = raw * stretch
 
@@ -79,15 +84,54 @@ class GridEncoder(nn.Module):
         def pull(gradient: Tensor) -> None:
             along = (gradient * features).sum(1, keepdim=True) / self.norm**2
             by_raw = (gradient - along * features) * stretch
-            set_gradient_product(self.linear.weight, by_raw.mT, cells)
-            set_gradient(self.linear.bias, by_raw.sum(0))
-            by_cells = (by_raw @ self.linear.weight).view(-1, second.shape[1])
-            by_second = torch.zeros_like(second).index_add_(0, window_rows, by_cells)
+            by_second = pull_linear(by_raw)
             by_inputs = self.conv2.pull(by_second, second, inputs) @ self.conv2.weight.mT
             by_first = torch.zeros_like(first).index_add_(0, patch_rows, by_inputs.view(-1, first.shape[1]))
             self.conv1.pull(by_first, first, patches)
 
         return features, pull
+
+
+def _train_cells(linear: nn.Linear, windows: Tensor, windows_of: Tensor) -> tuple[Tensor, PullThrough]:
+    """A linear layer over the windows [M, C] of all cells, given their numbers [B, cells]; output [B, F] and pull."""
+    rows = windows_of.flatten()
+    cells = windows.index_select(0, rows).view(len(windows_of), -1)  # [B, cells * C]
+
+    def pull(gradient: Tensor) -> Tensor:
+        set_gradient_product(linear.weight, gradient.mT, cells)
+        set_gradient(linear.bias, gradient.sum(0))
+        by_cells = (gradient @ linear.weight).view(-1, windows.shape[1])
+        return torch.zeros_like(windows).index_add_(0, rows, by_cells)
+
+    return linear(cells), pull
+
+
+def _train_varying_cells(
+    linear: nn.Linear, windows: Tensor, windows_of: Tensor, varying: Tensor
+) -> tuple[Tensor, PullThrough]:
+    """The same where only some cells [V] vary: the layer sees one row, and how the others differ from it.
+
+    In a maze that fills a part of its grid, four cells of five show the same walls in every row.
+    """
+    channels, size = windows.shape[1], linear.out_features
+    rows = windows_of.index_select(1, varying).flatten()
+    one = windows.index_select(0, windows_of[0])  # [cells, C]
+    apart = windows.index_select(0, rows).view(len(windows_of), -1, channels) - one.index_select(0, varying)
+    differences = apart.flatten(1)  # [B, V * C]
+    weight = linear.weight.view(size, -1, channels).index_select(1, varying).view(size, -1)  # [F, V * C]
+
+    def pull(gradient: Tensor) -> Tensor:
+        total = gradient.sum(0)
+        set_gradient_product(linear.weight, total.unsqueeze(1), one.view(1, -1))
+        assert linear.weight.grad is not None
+        by_weight = linear.weight.grad.view(size, -1, channels)
+        by_weight.index_add_(1, varying, (gradient.mT @ differences).view(size, -1, channels))
+        set_gradient(linear.bias, total)
+        by_one = (total @ linear.weight).view(-1, channels).index_fill_(0, varying, 0.0)  # cells that vary are below
+        by_windows = torch.zeros_like(windows).index_add_(0, windows_of[0], by_one)
+        return by_windows.index_add_(0, rows, (gradient @ weight).view(-1, channels))
+
+    return linear(one.flatten()) + differences @ weight.mT, pull
 
 
 class PictureEncoder(nn.Module):

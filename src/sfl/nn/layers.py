@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.pullback import set_gradient, set_gradient_product
-
-PullThrough = Callable[[Tensor], Tensor]
-"""Takes the gradient by a layer's output, sets those of its parameters, and returns that by its inputs."""
+from sfl.nn.pullback import PullThrough, set_gradient, set_gradient_product
 
 
 def train_layers(

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 Pull = Callable[[Tensor], None]
 
+PullThrough = Callable[[Tensor], Tensor]
+"""A pull that returns the gradient by the module's inputs."""
+
 
 def set_gradient(parameter: Tensor, gradient: Tensor) -> None:
     """Write a parameter's gradient, in place where there is one."""

@@ -232,7 +232,7 @@ class GridExperience(Experience):
         """Features of the distinct states of slots [B, 3], where the slots are among them, and the pull."""
         slots, rows = distinct(drawn)
         assert learner.network.encoder is not None
-        features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device)
+        features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device, True)
         return features, to_device(rows, self.device), pull
 
     @torch.no_grad()
