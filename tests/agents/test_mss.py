@@ -47,7 +47,7 @@ def walker() -> MSSAgent:
     return trained(CONFIG)
 
 
-def trained(config: MSSConfig, decisions: int = 400) -> MSSAgent:
+def trained(config: MSSConfig, decisions: int = 800) -> MSSAgent:
     agent = make_agent(config, SPEC, seed=0)
     Run(agent, [make_corridor(LENGTH, 40) for _ in range(4)]).go(decisions)
     assert isinstance(agent, MSSAgent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data.hindsight import sample_hindsight
+from sfl.data.hindsight import distinct_pairs, sample_hindsight
 from sfl.data.observations import ObservationTable
 from sfl.data.replay import FILL, SequenceReplay
 
@@ -83,3 +83,12 @@ def test_the_place_of_the_next_entry_is_known_beforehand() -> None:
         world.step(end=True)
         assert [tuple(row) for row in table.rows(replay._slots[places]).tolist()] == before
         assert table.rows(replay._slots[last])[:, 2].tolist() == [time + 1 for _, _, time in before]
+
+
+def test_every_pair_of_a_batch_is_found_once() -> None:
+    rows = np.random.default_rng(0).integers(5, size=(60, 3))
+    pairs, places, counts = distinct_pairs(rows)
+    np.testing.assert_array_equal(pairs[:, places[0]], rows[:, [0, 2]].T)
+    np.testing.assert_array_equal(pairs[:, places[1]], rows[:, [0, 1]].T)
+    assert len(set(zip(*pairs.tolist(), strict=True))) == pairs.shape[1] == len(counts) <= 25
+    np.testing.assert_array_equal(counts, np.bincount(places.reshape(-1)))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sfl.core.errors import UsageError
+from sfl.data.hindsight import distinct_pairs
 from sfl.learners.uvfa import UVFA, UVFABatch, UVFAConfig, UVFALearner, slope_of, uvfa_loss, value_of, wanted
 from sfl.nn.encoders import make_encoder
 from sfl.nn.pairs import PairNetwork
@@ -49,13 +50,14 @@ def corridor_batch(learner: UVFALearner, rng: np.random.Generator) -> UVFABatch:
     """All cells, both actions (0 back, 1 ahead), any goal; a cell is seen as one number out of six."""
     states, actions = rng.integers(CELLS, size=64), rng.integers(2, size=64)
     following, goals = np.clip(states + 2 * actions - 1, 0, CELLS - 1), rng.integers(CELLS, size=64)
-    rows = torch.from_numpy(np.stack([states, following, goals], axis=1))
+    rows = np.stack([states, following, goals], axis=1)
+    pairs, places, counts = (torch.from_numpy(part) for part in distinct_pairs(rows))
     features, encoder = learner.network.embed(torch.eye(CELLS)), learner.network.encoder
     with torch.no_grad():
         halves = learner.target.pairs.halves(learner.target.embed(torch.eye(CELLS)))
     pull = None if encoder is None else pull_autograd(features, encoder)
-    reached = rows[:, 1] == rows[:, 2]
-    return UVFABatch(features.detach(), rows, halves, rows[:, 1:], torch.from_numpy(actions), reached, pull)
+    ends, taken = torch.from_numpy(rows[:, 1:]), torch.from_numpy(actions)
+    return UVFABatch(pull, features.detach(), pairs, places, counts, halves, ends, taken, ends[:, 0] == ends[:, 1])
 
 
 def trained(steps: int, **settings: object) -> UVFALearner:
@@ -105,7 +107,8 @@ def test_a_step_goes_down_autograds_gradient(batch_norm: bool) -> None:
     batch = corridor_batch(learner, np.random.default_rng(0))
     plain = copy.deepcopy(learner.network)
     features = plain.embed(torch.eye(CELLS))
-    states, following, goals = (features[rows] for rows in batch.rows.mT)
+    assert batch.pairs.shape[1] < 40  # of 128: many occur again
+    (states, _), (goals, following) = features[batch.pairs[:, batch.places]]
     plain.pairs.train()
     distances = plain.pairs(torch.cat([states, states]), torch.cat([goals, following]))
     values = value_of(distances[torch.arange(128), batch.actions.repeat(2)], 0.9).view(2, 64)

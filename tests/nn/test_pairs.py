@@ -32,7 +32,7 @@ def test_rows_in_training_and_their_gradients_are_autograds_of_copies(batch_norm
     expected = plain(features[states], features[goals])
     expected.backward(pulled)
     with torch.no_grad():
-        output, pull = ours.train_rows(features, states, goals, by_features=True)
+        output, pull = ours.train_rows(features, states, goals, None, by_features=True)
         by_features = pull(pulled)
     torch.testing.assert_close(output, expected.detach())
     torch.testing.assert_close(by_features, features.grad)
@@ -49,7 +49,7 @@ def test_features_that_do_not_learn_get_no_gradient() -> None:
     network = PairNetwork(3, (8,), 4, batch_norm=False)
     rows = torch.tensor([0, 1])
     with torch.no_grad():
-        output, pull = network.train_rows(torch.randn(2, 3), rows, rows, by_features=False)
+        output, pull = network.train_rows(torch.randn(2, 3), rows, rows, None, by_features=False)
         assert pull(torch.ones_like(output)) is None
     assert network.first.weight.grad is not None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfl.data.observations import distinct
 from sfl.data.replay import Entries, SequenceReplay
 from sfl.data.types import Array
 
@@ -48,3 +49,14 @@ def sample_hindsight(
         actions=replay.actions_at(places[:, 0]),
         places=places,
     )
+
+
+def distinct_pairs(rows: Array) -> tuple[Array, Array, Array]:
+    """The pairs that a batch asks for, each once, given rows [B, 3] of s, s' and g.
+
+    Returns the pairs' two rows [2, R], which of them are (s, g) and (s, s') [2, B], and how often each occurs [R].
+    """
+    states, following, goals = rows.T
+    size = int(rows.max()) + 1
+    found, places = distinct(states * size + np.stack([goals, following]))
+    return np.stack(np.divmod(found, size)), places, np.bincount(places.reshape(-1)).astype(np.float32)

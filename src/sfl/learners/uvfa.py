@@ -66,13 +66,15 @@ class UVFAConfig:
 class UVFABatch:
     """Steps (s, a, s') with a goal g each."""
 
+    pull: Pull | None  # from features to the encoder that made them; None: it is fixed
     features: Tensor  # [U, F] of states by the network that learns
-    rows: Tensor  # [B, 3] rows of s, s' and g among the features
+    pairs: Tensor  # [2, R] rows of pairs' states and goals among the features
+    places: Tensor  # [2, B] which of the pairs are (s, g), and which (s, s')
+    counts: Tensor | None  # [R] how often each pair occurs, for batch normalization; None: once
     target_halves: Tensor  # [2, T, H] of states by the target's first layer, as states and as goals
     target_rows: Tensor  # [B, 2] rows of s' and g among them
     actions: Tensor  # [B]
     reached: Tensor  # [B] bool: s' counts as g
-    pull: Pull | None  # from features to the encoder that made them; None: it is fixed
 
 
 def value_of(distance: Tensor, gamma: float) -> Tensor:
@@ -136,22 +138,23 @@ class UVFALearner:
     @torch.no_grad()
     def update(self, batch: UVFABatch) -> Tensor:
         """One gradient step; its loss, on the device."""
-        gamma, (states, following, goals) = self.config.gamma, batch.rows.unbind(1)
-        # Statistics of batch normalization are those of both halves together.
+        gamma, (states, goals) = self.config.gamma, batch.pairs.unbind()
         distances, pull_pairs = self.network.pairs.train_rows(
-            batch.features, torch.cat([states, states]), torch.cat([goals, following]), batch.pull is not None
+            batch.features, states, goals, batch.counts, by_features=batch.pull is not None
         )
-        taken = batch.actions.repeat(2).unsqueeze(1)
-        values = value_of(distances.gather(1, taken).view(2, -1), gamma)
+        taken = batch.places * distances.shape[1] + batch.actions  # [2, B] among all distances
+        values = value_of(distances.take(taken), gamma)
         loss, by_values = uvfa_loss(values, self._target_of(batch), self.config.anchor)
         by_taken = by_values * slope_of(values, gamma)
+        by_distances = torch.zeros_like(distances)
+        by_distances.view(-1).index_add_(0, taken.view(-1), by_taken.view(-1))
 
         def pull(gradient: Tensor) -> None:
             by_features = pull_pairs(gradient)
             if batch.pull is not None and by_features is not None:
                 batch.pull(by_features)
 
-        self.optimiser.step(pull, torch.zeros_like(distances).scatter_(1, taken, by_taken.view(-1, 1)))
+        self.optimiser.step(pull, by_distances)
         self.gradient_steps += 1
         if self.gradient_steps % self.config.target_every == 0:
             self.target.load_state_dict(self.network.state_dict())

@@ -111,7 +111,7 @@ def _train_varying_cells(
 ) -> tuple[Tensor, PullThrough]:
     """The same where only some cells [V] vary: the layer sees one row, and how the others differ from it.
 
-    In a maze that fills a part of its grid, four cells of five show the same walls in every row.
+    In a maze that fills a part of its grid, most cells show the same walls in every row.
     """
     channels, size = windows.shape[1], linear.out_features
     rows = windows_of.index_select(1, varying).flatten()

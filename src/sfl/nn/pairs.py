@@ -43,14 +43,15 @@ class PairNetwork(nn.Module):
         return output
 
     def train_rows(
-        self, features: Tensor, states: Tensor, goals: Tensor, by_features: bool
+        self, features: Tensor, states: Tensor, goals: Tensor, counts: Tensor | None, by_features: bool
     ) -> tuple[Tensor, Callable[[Tensor], Tensor | None]]:
         """[B, A] of rows `states` [B] and `goals` [B] of features [U, F] in training, and its pull; autograd is off.
 
-        The first layer sees each feature once. The pull returns the gradient by the features, if it is wanted.
+        The first layer sees each feature once. `counts` [B]: how often a pair counts for batch normalization.
+        The pull returns the gradient by the features, if it is wanted.
         """
         halves = self.halves(features)
-        output, pull_rest = train_layers(self.rest, _sums(halves, states, goals))
+        output, pull_rest = train_layers(self.rest, _sums(halves, states, goals), counts)
 
         def pull(gradient: Tensor) -> Tensor | None:
             by_sums, by_halves = pull_rest(gradient), torch.zeros_like(halves)
@@ -81,7 +82,7 @@ class PairNetwork(nn.Module):
 
 
 def _sums(halves: Tensor, states: Tensor, goals: Tensor) -> Tensor:
-    """[B, H]: a state's and a goal's half of each pair. In one go: copying both first takes half as long again."""
+    """[B, H]: a state's and a goal's half of each pair. In one go: copying both first takes a third longer."""
     pairs = torch.stack([states, goals + halves.shape[1]], dim=1)
     return functional.embedding_bag(pairs, halves.flatten(0, 1), mode="sum")
 

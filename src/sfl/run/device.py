@@ -18,7 +18,7 @@ def prepare(device: str, threads: int) -> str:
     One thread is fastest for networks as small as these. Numbers too small for full precision count as 0: the moments
     of a dead unit decay into them, and arithmetic on them is many times slower. What the imports made is for ever:
     the garbage collector need not look through it again and again. And freed memory stays with the process: a gradient
-    step that gives a megabyte back to the system and asks for it again spends a third of its time on that.
+    step that gives a megabyte back to the system and asks for it again spends up to a third of its time on that.
     """
     import torch
 

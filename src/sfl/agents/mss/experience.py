@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from sfl.agents.mss.config import AnyMSSConfig, FrameMSSConfig, MSSConfig
 from sfl.core.errors import UsageError
-from sfl.data.hindsight import HindsightBatch, sample_hindsight
+from sfl.data.hindsight import HindsightBatch, distinct_pairs, sample_hindsight
 from sfl.data.observations import ObservationTable, distinct
 from sfl.data.replay import SequenceReplay
 from sfl.data.types import Array, EnvSpec, Observation, Transitions
@@ -224,16 +224,22 @@ class GridExperience(Experience):
             halves, target_rows = self._by_target(learner, drawn.slots[first:last, 1:])
             for at in range(first, last, size):
                 batch, part = slice(at, at + size), slice(at - first, at - first + size)
-                features, rows, pull = self._by_network(learner, drawn.slots[batch])
-                yield UVFABatch(features, rows, halves, target_rows[part], actions[batch], reached[batch], pull)
+                yield UVFABatch(
+                    *self._by_network(learner, drawn.slots[batch]),
+                    halves,
+                    target_rows[part],
+                    actions[batch],
+                    reached[batch],
+                )
             first = last
 
-    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor, Pull]:
-        """Features of the distinct states of slots [B, 3], where the slots are among them, and the pull."""
+    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Pull, Tensor, Tensor, Tensor, Tensor | None]:
+        """Of slots [B, 3], each distinct state and each distinct pair once: the first fields of a batch."""
         slots, rows = distinct(drawn)
         assert learner.network.encoder is not None
         features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device, True)
-        return features, to_device(rows, self.device), pull
+        pairs, places, counts = (to_device(part, self.device) for part in distinct_pairs(rows))
+        return pull, features, pairs, places, counts if self.config.uvfa.batch_norm else None
 
     @torch.no_grad()
     def _by_target(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor]:
@@ -304,13 +310,15 @@ class FrameExperience(Experience):
         actions = to_device(drawn.actions, self.device)
         near = to_device(self._near(drawn), self.device) if self.config.oracle else None
         rows = torch.arange(3 * size, device=self.device).view(size, 3)
+        pairs = rows[:, [0, 0, 2, 1]].mT.reshape(2, -1)  # (s, g) of all, then (s, s')
+        in_turn = torch.arange(2 * size, device=self.device).view(2, size)
         for first in range(0, count * size, size):
             part = slice(first, first + size)
             states = self._store.states(places[part])  # [B, 3, S]
             reached = self.perception.same(states[:, 1], states[:, 2]) if near is None else near[part]
             flat = states.flatten(0, 1)
             halves = learner.target.pairs.halves(flat)
-            yield UVFABatch(flat, rows, halves, rows[:, 1:], actions[part], reached, None)
+            yield UVFABatch(None, flat, pairs, in_turn, None, halves, rows[:, 1:], actions[part], reached)
 
     def states(self, slots: Array) -> Tensor:
         """Stacks [N, S] of slots [N, stack]."""
