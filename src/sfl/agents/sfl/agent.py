@@ -44,7 +44,7 @@ class SFLAgent:
         else:
             self.representation = TabularRepresentation(self.config, spec)
         self._scout: Scout | None = None  # R, where nearness is not SFS
-        if self.config.metric.kind == "reachability":
+        if self.config.metric.measure == "reachability":
             self._scout = Scout.start(self.config.metric, spec, seed, self._device)
         self._source = self._scouted(self.representation)
         metric = None if self._scout is None else self._scout.metric

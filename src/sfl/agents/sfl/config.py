@@ -18,7 +18,7 @@ from sfl.learners.time_contrastive import FeatureConfig
 class MetricConfig:
     """How near two states are, wherever landmarks are found, recognised or joined to a goal."""
 
-    kind: Literal["sfs", "reachability"] = "sfs"
+    measure: Literal["sfs", "reachability"] = "sfs"
     """Their SFS, or in the paper's ablation the chance, by SPTM's retrieval network R, that they are a few decisions
     apart. R stays as it is; the way between landmarks is found by SFS all the same."""
     networks: str = ""
@@ -28,11 +28,13 @@ class MetricConfig:
 
     def check(self, landmarks: LandmarkConfig) -> None:
         """Which rules for landmarks go with it."""
-        if self.kind == "sfs":
-            require(not self.networks, f"metric.networks goes with metric.kind reachability only, got {self.networks}.")
+        if self.measure == "sfs":
+            given = self.networks
+            require(not given, f"metric.networks goes with metric.measure reachability only, got {given}.")
             return
-        require(landmarks.formation == "progressive", "landmarks.formation clustered goes with metric.kind sfs only.")
-        require(landmarks.trust == 0, f"landmarks.trust goes with metric.kind sfs only, got {landmarks.trust}.")
+        only = "goes with metric.measure sfs only"
+        require(landmarks.formation == "progressive", f"landmarks.formation clustered {only}.")
+        require(landmarks.trust == 0, f"landmarks.trust {only}, got {landmarks.trust}.")
 
 
 @dataclass(frozen=True)
