@@ -84,6 +84,7 @@ def test_a_goal_is_joined_to_the_landmarks_that_r_finds_nearest() -> None:
     agent = trained()
     agent._walker._config = replace(agent.config, goal_links=3)
     landmarks = np.stack(agent.memory.observations)
+    assert len(landmarks) > 5
     goal = fourrooms(1, spawn="random")[0].reset(seed=4)[0]["observation"]
     retrieval = r_of(agent, FOURROOM)
     (scores,) = pair_by_pair(retrieval, retrieval.features(goal[None]), retrieval.features(landmarks))
