@@ -166,7 +166,7 @@ def learner(networks: str) -> SFLConfig:
 
 def test_it_learns_to_walk_a_corridor_by_what_r_has_learned(taught: str) -> None:
     agent = make_agent(learner(taught), CORRIDOR, seed=0)
-    Run(agent, [make_corridor(LENGTH, 60) for _ in range(4)]).go(900)
+    Run(agent, [make_corridor(LENGTH, 60) for _ in range(4)]).go(1_000)
     assert isinstance(agent, SFLAgent)
     assert 4 <= agent.memory.set.count <= LENGTH // 2 + 1  # neighbours are near by R: one of them is enough
     tasks = [Task("any", pair, None, one_hot(goal, LENGTH), 40) for pair, goal in enumerate([11, 9, 7] * 8)]
