@@ -8,6 +8,7 @@ import pytest
 
 from sfl import experiments
 from sfl.agents import agent_name
+from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sfl.config import FrameSFLConfig, recommended_for_frames
 from sfl.agents.sgm import SGMConfig
@@ -63,7 +64,7 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         f"{family}-doom-MAZE-{spawn}"
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
-    } | {
+    } | {"reachability-doom-MAZE-random"} | {
         f"{family}-doom-MAZE-fixed" for family in ("mss", "mss-oracle", "ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")
     }
     assert "sfl-doom-small" in families
@@ -139,3 +140,31 @@ def test_graphs_of_random_spawn_are_asked_the_tasks_of_fixed_spawn() -> None:
     assert doom(one.name) == replace(doom(usual.name), spawn="random", pairs="fixed")
     assert isinstance(one.agent, SPTMConfig)
     assert "controller-doom-test-1-random/" in one.agent.networks
+
+
+def test_the_ablation_of_the_metric_is_the_papers_column_with_r_and_thresholds_for_a_chance() -> None:
+    paper, other = (experiments.get(f"{name}-doom-sgm-random") for name in ("paper", "reachability"))
+    assert isinstance(paper.agent, FrameSFLConfig)
+    assert isinstance(other.agent, FrameSFLConfig)
+    landmarks, metric = other.agent.landmarks, other.agent.metric
+    assert (landmarks.add_threshold, landmarks.localize_threshold) == (0.7, 0.95)
+    run = "runs/controller-doom-sgm-random/seed-0000"
+    assert (metric.measure, metric.networks) == ("reachability", f"{run}/checkpoints/last/networks.safetensors")
+    as_paper = replace(
+        other.agent,
+        landmarks=replace(landmarks, add_threshold=0.8, localize_threshold=0.9),
+        metric=paper.agent.metric,
+    )
+    assert replace(other, name=paper.name, agent=as_paper) == paper
+    assert agent_name(other.agent) == "sfl"
+
+
+def test_a_tiny_ablation_of_the_metric_reads_the_networks_of_a_tiny_controller() -> None:
+    tiny, source = (
+        experiments.tiny(experiments.get(f"{name}-doom-sgm-random")) for name in ("reachability", "controller")
+    )
+    assert isinstance(tiny.agent, FrameSFLConfig)
+    assert isinstance(source.agent, ControllerConfig)
+    assert tiny.agent.metric.networks == ""
+    found, given = tiny.agent.metric.retrieval, source.agent.retrieval
+    assert replace(found, batch_size=given.batch_size) == given

@@ -16,6 +16,7 @@ from sfl.agents.sfl.config import (
     FrameSFLConfig,
     SFLConfig,
     TabularConfig,
+    by_reachability,
     recommended,
     recommended_for_frames,
 )
@@ -143,6 +144,8 @@ def _ours_doom(spawn: Spawn, maze: str | None = None) -> Experiment:
 
 PRETRAINED = "networks.safetensors"
 """Retrieval and locomotion network as `sfl network train` makes them; docs/agents/controller.md has the commands."""
+TUNED = f"runs/controller-doom-{{}}-{{}}/seed-0000/checkpoints/last/{PRETRAINED}"
+"""The same as the controller's first run has tuned them to a maze and a spawn."""
 
 
 def _controller_doom(spawn: Spawn, maze: str) -> Experiment:
@@ -155,6 +158,14 @@ def _controller_doom(spawn: Spawn, maze: str) -> Experiment:
     train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
     env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
     return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, _doom_eval(spawn))
+
+
+def _reachability_doom() -> Experiment:
+    """The ablation of the metric: the paper's column with R, as the controller's first run has tuned it to the maze."""
+    paper = _paper_doom("random", "sgm")
+    assert isinstance(paper.agent, FrameSFLConfig)
+    agent = by_reachability(paper.agent, TUNED.format("sgm", "random"))
+    return replace(paper, name="reachability-doom-sgm-random", agent=agent)
 
 
 def _rs_memory_doom(kind: type[SPTMConfig] | type[SGMConfig], maze: str) -> Experiment:
@@ -171,10 +182,9 @@ def _memory_doom(
 
     SGM has 114,000 steps to build and clean its graph. `curious`: the episodes are those of EC's first run there.
     """
-    run = f"runs/controller-doom-{maze}-{spawn}/seed-0000"
     name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
     train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
-    agent, env = kind(f"{run}/checkpoints/last/{PRETRAINED}"), DoomConfig(maze, spawn=spawn, max_steps=200)
+    agent, env = kind(TUNED.format(maze, spawn)), DoomConfig(maze, spawn=spawn, max_steps=200)
     if curious:
         name, explorer = f"ec-{name}", f"runs/ec-doom-{maze}-{spawn}/seed-0000"
         agent = replace(agent, memory=replace(agent.memory, explorer=explorer))
@@ -243,17 +253,15 @@ def _gym() -> Experiment:
 def _all() -> dict[str, Experiment]:
     ours = {"fourroom": 40_000, "multiroom-n2": 40_000, "multiroom-n3": 60_000}
     ours |= {"multiroom-n4": 80_000, "multiroom-n6": 150_000, "multiroom-n8": 200_000}
-    listed = [_ours(env, steps) for env, steps in ours.items()]
-    listed += [_gym()]
+    listed = [*(_ours(env, steps) for env, steps in ours.items()), _gym()]
     listed += [_paper(env) for env in ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")]
     listed += [_tabular(env) for env in ("fourroom", "multiroom-n3")]
     listed += [_random(env) for env in MINIGRID]
     spawns: tuple[Spawn, ...] = ("random", "fixed")
-    listed += [_small_doom(), _ec_fourroom()]
-    listed += [_ours_doom(spawn) for spawn in spawns]
+    listed += [_small_doom(), _ec_fourroom(), *(_ours_doom(spawn) for spawn in spawns)]
     listed += [_ours_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     listed += [_paper_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
-    listed += [_ec_doom(maze) for maze in MAZES["fixed"]]
+    listed += [_reachability_doom(), *(_ec_doom(maze) for maze in MAZES["fixed"])]
     listed += [_random_doom(spawn) for spawn in spawns]
     listed += [_random_doom(spawn, maze) for spawn in spawns for maze in MAZES[spawn]]
     papers = [(spawn, maze) for spawn in spawns for maze in MAZES[spawn] if maze not in own_mazes()]
@@ -307,6 +315,7 @@ def describe(name: str) -> str:
     meaning = {
         "sfl": "SFL, our settings",
         "paper": "SFL, the paper's settings",
+        "reachability": "SFL, the paper's settings with SPTM's reachability network as the metric",
         "tabular": "SFL with one-hot phi and exact psi",
         "random": "the uniform random policy",
         "ec": "Episodic Curiosity",
@@ -347,7 +356,8 @@ def _tiny_agent(agent: AgentConfig) -> AgentConfig:
 
 def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
     landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
-    agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100))
+    metric = replace(agent.metric, networks="", retrieval=replace(agent.metric.retrieval, encoder="compact", hidden=32))
+    agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100), metric=metric)
     if isinstance(agent, TabularConfig):
         return replace(agent, solve_every=200)
     successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)

@@ -16,7 +16,7 @@ from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.mss.config import MSSConfig
 from sfl.agents.random_agent import RandomAgent, RandomConfig
 from sfl.agents.registry import AgentConfig
-from sfl.agents.sfl.config import SFLConfig, TabularConfig
+from sfl.agents.sfl.config import MetricConfig, SFLConfig, TabularConfig
 from sfl.agents.sgm import ATTEMPTS, SGMConfig
 from sfl.agents.sptm import ShortcutConfig, SPTMConfig
 from sfl.data.types import Agent, AgentState, Array, EnvSpec, Observation, Policy
@@ -70,6 +70,11 @@ TINY: dict[str, AgentConfig] = {
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
     "sfl-clustered": replace(_tiny, landmarks=replace(_landmarks, formation="clustered", add_every=130)),
+    "sfl-reachability": replace(
+        _tiny,
+        landmarks=replace(_landmarks, add_threshold=0.52, localize_threshold=0.5, window=3),
+        metric=MetricConfig("reachability", retrieval=_networks.retrieval),
+    ),
     "sfl-whitened": replace(
         _tiny,
         successor=replace(_successor, gamma=0.95, target_rate=0.1, whiten=True, unit_scale=True),

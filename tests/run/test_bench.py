@@ -132,6 +132,8 @@ def test_a_benchmark_that_does_not_exist() -> None:
         bench("doom", {}, doom=DoomBench(experiment=experiments.get("sfl-fourroom")))
     with pytest.raises(UsageError, match="measures SFL over frames"):
         DoomBench(experiment=experiments.get("random-doom-small-random")).agent("compact", 10)
+    with pytest.raises(UsageError, match="measures SFL with SFS as its metric"):
+        DoomBench(experiment=experiments.get("reachability-doom-sgm-random")).agent("compact", 10)
 
 
 def test_what_is_not_asked_for_suits_the_experiment_or_the_device() -> None:

@@ -1,4 +1,4 @@
-"""SPTM and SGM in a real maze."""
+"""SPTM, SGM and SFL with R as its metric in a real maze."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
+from sfl.agents.controller import ControllerConfig
+from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.experiments import get, tiny
@@ -38,3 +41,29 @@ def test_a_graph_of_walks_is_made_and_judged(name: str, tmp_path: Path) -> None:
         (row,) = csv.DictReader(file)
     assert 0 <= float(row["graph/localized_in_evaluation"]) <= 1
     assert {row.agent for row in read_episodes(made.episodes)} == {name}
+
+
+def test_the_controllers_r_serves_as_the_metric_of_sfl(tmp_path: Path) -> None:
+    source, agent = (tiny(get(f"{name}-doom-sgm-random")).agent for name in ("controller", "reachability"))
+    assert isinstance(source, ControllerConfig)
+    assert isinstance(agent, FrameSFLConfig)
+    experiment = doom_experiment(tmp_path, steps=80, env_count=2, eval_every=0, checkpoint_every=80)
+    experiment = replace(experiment, eval=replace(experiment.eval, episodes=1, levels=("easy",), parallel=1))
+    walked = train(replace(experiment, name="controller", agent=source), 3, tmp_path / "runs", "cpu")
+    agent = replace(
+        agent,
+        frames=replace(agent.frames, encoder="compact"),
+        successor=replace(agent.successor, hidden=(32,), start_step=20, batch_size=8),
+        landmarks=replace(agent.landmarks, start_step=40, add_every=10, add_threshold=1.0, localize_threshold=0.1),
+        edges=replace(agent.edges, form_every=10),
+        metric=replace(agent.metric, networks=str(walked.last / "networks.safetensors")),
+    )
+    made = train(replace(experiment, name="reachability", agent=agent), 3, tmp_path / "runs", "cpu")
+    run = load_run(made.path, device="cpu")
+    assert len(run.graph["origin"]) > 2
+    theirs, ours = (load_file(folder.last / "networks.safetensors") for folder in (walked, made))
+    r = {name: value for name, value in theirs.items() if name.startswith("retrieval.")}
+    assert r
+    for name, value in r.items():
+        np.testing.assert_array_equal(ours[name], value)  # it is the controller's, and stays so
+    assert {row.agent for row in read_episodes(made.episodes)} == {"sfl"}

@@ -1,4 +1,7 @@
-"""SFS of the agent's state to every landmark, and its median over the last steps (paper, appendix: aggregating SFS)."""
+"""SFS of the agent's state to every landmark, and its median over the last steps (paper, appendix: aggregating SFS).
+
+In the ablation of the metric it is another nearness than SFS.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,27 @@ from torch.nn import functional
 
 from sfl.data.types import Array
 from sfl.learners.device import to_device
+from sfl.learners.metric import Cosine, Metric
 
 UNSEEN = 1e9
 """Stands for a similarity not seen yet: above every cosine, and finite, because it takes part in differences."""
 
 
 class Localizer:
-    """Unit psi of the landmarks, and the last W similarities of every environment."""
+    """Keys of the landmarks (unit psi), and the last W similarities of every environment."""
 
-    def __init__(self, dim: int, window: int, device: torch.device) -> None:
-        self.window, self.device = window, device
-        self._columns = torch.zeros(dim, 0, device=device)
+    def __init__(self, dim: int, window: int, device: torch.device, metric: Metric | None = None) -> None:
+        """`dim`: numbers of a key; without a metric nearness is SFS."""
+        self.window, self.device, self.metric = window, device, metric or Cosine()
+        self._dim, self._count = dim, 0
+        self._laid = self.metric.lay_out(torch.zeros(0, dim, device=device))
         self._doubted: Tensor | None = None  # [L'] bool of the first landmarks
         self._groups: dict[tuple[int, ...], SlidingGroup] = {}  # environments that come together
         self._group_of: dict[int, SlidingGroup] = {}
 
     def fresh(self) -> Localizer:
         """The same landmarks for other environments."""
-        other = Localizer(self._columns.shape[0], self.window, self.device)
+        other = Localizer(self._dim, self.window, self.device, self.metric)
         other.set_rows(self.rows, same_landmarks=False)
         other._doubted = self._doubted
         return other
@@ -47,31 +53,33 @@ class Localizer:
 
     @property
     def rows(self) -> Tensor:
-        """Unit psi of the landmarks, [L, F]."""
-        return self._columns.mT
+        """Keys of the landmarks, [L, K]."""
+        return self.metric.rows(self._laid)
 
-    def set_rows(self, psi: Tensor, same_landmarks: bool) -> None:
-        """New unit psi [L, F] of all landmarks; when some are others than before, the medians start afresh."""
-        # A column for each landmark: the product with few states is then up to twice as fast.
-        self._columns = psi.to(self.device).mT.contiguous()
+    def set_rows(self, keys: Tensor, same_landmarks: bool) -> None:
+        """New keys [L, K] of all landmarks; when some are others than before, the medians start afresh."""
+        self._laid, self._count = self.metric.lay_out(keys.to(self.device)), len(keys)
         if not same_landmarks:
             for envs in list(self._groups):
                 self._keep(self._unseen(envs))
 
     def state(self) -> dict[str, Array]:
-        """Plain arrays: psi of the landmarks and the history of every environment."""
+        """Plain arrays: keys of the landmarks and the history of every environment."""
         everybody = self._gathered(sorted(self._group_of))
         # How many were seen, and the place of the oldest in the history.
         rings = np.array([everybody.seen, [0] * len(everybody.seen)], dtype=np.int64)
+        psi, rest = self.rows.cpu().split([self._dim - self.metric.extra, self.metric.extra], dim=1)
         return {
-            "psi": self.rows.cpu().numpy().copy(),
+            "psi": psi.numpy().copy(),
             "history": everybody.planes()[0].cpu().numpy(),
             "rings": rings.reshape(2, -1),
+            **({"metric_keys": rest.numpy().copy()} if self.metric.extra else {}),
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take up arrays made by `state`."""
-        self.set_rows(torch.from_numpy(state["psi"].copy()), same_landmarks=False)
+        parts = [state["psi"], state["metric_keys"]] if self.metric.extra else [state["psi"]]
+        self.set_rows(torch.from_numpy(np.concatenate(parts, axis=1)), same_landmarks=False)
         seen, oldest = state["rings"]
         order = (np.arange(self.window)[:, None] + oldest) % self.window  # [W, environments]
         history = torch.from_numpy(state["history"][order, np.arange(len(seen))]).to(self.device)
@@ -86,9 +94,9 @@ class Localizer:
             self._keep(self._unseen(range(len(self._group_of), env_index + 1)))
         self._group_of[env_index].reset(env_index)
 
-    def similarity(self, psi: Tensor) -> Tensor:
-        """SFS [B, L] of unit psi [B, F], or [L] of [F]."""
-        return torch.mm(psi, self._columns) if psi.dim() == 2 else psi @ self._columns  # mm looks less at its arguments
+    def similarity(self, keys: Tensor) -> Tensor:
+        """Nearness [B, L] of states with keys [B, K] to all landmarks."""
+        return self.metric.table(keys, self._laid)
 
     def smooth(self, similarity: Tensor, env_indices: Array) -> Tensor:
         """Median over the last W similarities [B, L]; the newest alone until W were seen in the episode.
@@ -131,7 +139,7 @@ class Localizer:
 
     def _unseen(self, envs: Sequence[int]) -> SlidingGroup:
         """A group that has seen nothing yet."""
-        nothing = torch.full((self.window, len(envs), self._columns.shape[1]), UNSEEN, device=self.device)
+        nothing = torch.full((self.window, len(envs), self._count), UNSEEN, device=self.device)
         return SlidingGroup(envs, nothing, nothing.clone(), [0] * len(envs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,22 +44,10 @@ class Networks:
         self.retrieval = Retrieval(config.retrieval, spec, seed, device)
         self.locomotion = Locomotion(config.locomotion, spec, seed, device)
         if config.networks:
-            self._start_from(config.networks)
+            start_from(config.networks, [self.retrieval, self.locomotion])
         self._rng = spawn(seed, ["replay"])["replay"]
         self._replay = WalkReplay(spec, config.replay_size, device) if config.updates_per_step else None
         self._due = 0.0
-
-    def _start_from(self, path: str) -> None:
-        both = (self.retrieval, self.locomotion)
-        arrays = load_networks(path, [network.name for network in both])
-        for network in both:
-            try:
-                network.take(arrays)
-            except CheckpointError as error:
-                raise CheckpointError(
-                    f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
-                    "and actions that it was trained with."
-                ) from error
 
     def observe(self, transitions: Transitions) -> None:
         """Keep a step to learn from."""
@@ -104,3 +93,16 @@ class Networks:
             self._replay.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
         self._due = state.counters["due"]
+
+
+def start_from(path: str, networks: Sequence[Retrieval | Locomotion]) -> None:
+    """Become the networks of the same names in a file."""
+    arrays = load_networks(path, [network.name for network in networks])
+    for network in networks:
+        try:
+            network.take(arrays)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
+                "and actions that it was trained with."
+            ) from error

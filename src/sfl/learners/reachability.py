@@ -88,13 +88,9 @@ class ReachabilityHead(nn.Sequential):
 
     def _sides(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """Up to its first product the head treats the two codes apart: what is added there, done once for each."""
-        norm, product = self[0], self[2]
-        assert isinstance(norm, nn.BatchNorm1d)
+        product = self[2]
         assert isinstance(product, nn.Linear)
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-        scales, shifts = scale.chunk(2), (norm.bias - norm.running_mean * scale).chunk(2)
+        scales, shifts = (part.chunk(2) for part in _affine(self[0]))
         weights = product.weight.chunk(2, dim=1)
         left, right = (
             functional.relu(codes * scales[side] + shifts[side]) @ weights[side].T
@@ -107,6 +103,75 @@ class ReachabilityHead(nn.Sequential):
         rest = nn.Sequential(*list(self)[3:])
         scores: Tensor = rest(sums.flatten(0, 1)).float()
         return (scores[:, 1] - scores[:, 0]).sigmoid().view(sums.shape[:2])
+
+
+def _affine(norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """What batch normalization in evaluation mode multiplies by and then adds."""
+    assert isinstance(norm, nn.BatchNorm1d)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    return scale, norm.bias - norm.running_mean * scale
+
+
+class FixedHead:
+    """A head that learns no more, for many pairs of the same observations.
+
+    What it does with either code alone is done once for each: that are the code's halves. The rest of a pair is bare
+    products: batch normalization is folded into them, and of the two scores only their difference is computed.
+    """
+
+    @torch.no_grad()
+    def __init__(self, head: ReachabilityHead, dtype: torch.dtype = torch.float32) -> None:
+        """`dtype`: what pairs are computed in."""
+        self._dtype = dtype
+        self._scales, self._shifts = (part.chunk(2) for part in _affine(head[0]))
+        layers = list(head)[2:]
+        products = [_folded(product, norm) for product, norm in zip(layers[:-1:3], layers[1::3], strict=True)]
+        last = layers[-1]
+        assert isinstance(last, nn.Linear)
+        products.append((last.weight[1:] - last.weight[:1], last.bias[1:] - last.bias[:1]))
+        (weight, self._bias), *rest = products
+        self._weights = weight.chunk(2, dim=1)
+        self._rest = [(weight.T.to(dtype), bias.to(dtype)) for weight, bias in rest]
+        self.size = len(self._bias)
+
+    def halves(self, codes: Tensor) -> Tensor:
+        """What a pair is made of, [B, 2 * size]: of each code [B, F] as the first of a pair, and as the second."""
+        first, second = (
+            functional.relu(codes * self._scales[side] + self._shifts[side]) @ self._weights[side].T for side in (0, 1)
+        )
+        return torch.cat([first, second + self._bias], dim=1)
+
+    def table(self, first: Tensor, second: Tensor, at_once: int = PAIRS_AT_ONCE) -> Tensor:
+        """Chance [B, N] that each of the halves [B, 2 * size] is near each of [N, 2 * size]."""
+        if not len(first) or not len(second):
+            return first.new_zeros(len(first), len(second))
+        some, others = self._sides(first, second)
+        rows = max(1, at_once // len(second))
+        parts = [self._chance((part.unsqueeze(1) + others).flatten(0, 1)) for part in some.split(rows)]
+        return torch.cat(parts).view(len(first), len(second))
+
+    def each(self, first: Tensor, second: Tensor) -> Tensor:
+        """Chance [B] that each of the halves [B, 2 * size] is near the other in its row."""
+        some, others = self._sides(first, second)
+        return self._chance(some + others)
+
+    def _sides(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        return first[:, : self.size].to(self._dtype), second[:, self.size :].to(self._dtype)
+
+    def _chance(self, sums: Tensor) -> Tensor:
+        """Chance [P] of being near, given the sums [P, size] of the first product, which are overwritten."""
+        for weight, bias in self._rest:
+            sums = torch.addmm(bias, sums.relu_(), weight)
+        return sums.squeeze(1).float().sigmoid()
+
+
+def _folded(product: nn.Module, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a product that is followed by batch normalization in evaluation mode."""
+    assert isinstance(product, nn.Linear)
+    scale, shift = _affine(norm)
+    return product.weight * scale.unsqueeze(1), product.bias * scale + shift
 
 
 def reachability_loss(scores: Tensor, near: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

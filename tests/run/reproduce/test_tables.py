@@ -63,6 +63,19 @@ def test_options_change_what_the_row_says(plan: Plan) -> None:
     assert agent("sfl-doom-test-1-fixed-uniform-frontiers").navigator.frontier == "uniform"
 
 
+def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller_of_its_seed(tmp_path: Path) -> None:
+    plan = planned([TABLES["ablation-metric"]], tmp_path, "reachability", seeds=2)
+    assert plan.lacking == ()
+    runs = {(run.experiment.name, run.seed): run for run in plan.runs}
+    for seed in (0, 1):
+        run, source = runs["reachability-doom-sgm-random", seed], runs["controller-doom-sgm-random", seed]
+        assert run.after == (source.path,)
+        file = source.path / "checkpoints" / "last" / "networks.safetensors"
+        assert run.words[-2:] == ("--agent.metric.networks", str(file))
+    assert isinstance(run.experiment.agent, FrameSFLConfig)
+    assert run.experiment.agent.metric.measure == "reachability"
+
+
 @pytest.mark.parametrize(("table", "entry"), ENTRIES, ids=lambda part: getattr(part, "run", getattr(part, "name", "")))
 def test_every_row_has_a_column_and_names_a_row_of_the_paper(table: Table, entry: Entry) -> None:
     columns = [column for column in table.columns if column.place == entry.place]

@@ -10,7 +10,8 @@ import torch
 from sfl.agents.sfl.config import AnySFLConfig, FrameSFLConfig, SFLConfig, in_force
 from sfl.agents.sfl.frames import FrameRepresentation
 from sfl.agents.sfl.memory import Candidate, LandmarkMemory, Sight, as_array
-from sfl.agents.sfl.representation import LearnedRepresentation, Representation
+from sfl.agents.sfl.representation import LearnedRepresentation, PsiSource, Representation
+from sfl.agents.sfl.scout import Scout, ScoutedStates
 from sfl.agents.sfl.tabular import TabularRepresentation
 from sfl.agents.sfl.walker import FrozenPolicy, Walker
 from sfl.core.seeding import generator_state, restore_generator, spawn
@@ -42,7 +43,12 @@ class SFLAgent:
             self.representation = FrameRepresentation(self.config, spec, seed, self._device)
         else:
             self.representation = TabularRepresentation(self.config, spec)
-        self.memory = LandmarkMemory(self.config.landmarks, self.representation.dim, self._device)
+        self._scout: Scout | None = None  # R, where nearness is not SFS
+        if self.config.metric.measure == "reachability":
+            self._scout = Scout.start(self.config.metric, spec, seed, self._device)
+        self._source = self._scouted(self.representation)
+        metric = None if self._scout is None else self._scout.metric
+        self.memory = LandmarkMemory(self.config.landmarks, self._source.dim, self._device, metric)
         self.statistics = EdgeStatistics()
         self.env_steps = 0
         self._acted = self._observed = 0  # decisions so far, and those observed that are not learned from yet
@@ -59,7 +65,7 @@ class SFLAgent:
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """Training episodes have no goal; with one, the agent goes there instead of exploring."""
         self._tracks[env_index] = Track()
-        self._walker.begin_episode(env_index, self.representation, goal)
+        self._walker.begin_episode(env_index, self._source, goal)
 
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
@@ -70,9 +76,9 @@ class SFLAgent:
             self._exploring[env_indices] = True
             self._acted += len(env_indices)
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
-        states = self.representation.perceive(observations, env_indices)
+        states = self._source.perceive(observations, env_indices)
         routes = self._walker.routes(env_indices)
-        sight = self.memory.see(self.representation, states, env_indices, self.representation.catch_up, routes)
+        sight = self.memory.see(self._source, states, env_indices, self.representation.catch_up, routes)
         self._propose(sight, env_indices, states)
         for env, landmark in zip(env_indices.tolist(), sight.localized, strict=True):
             self._update_graph(env, landmark)
@@ -104,7 +110,7 @@ class SFLAgent:
         """A frozen copy for evaluation, with a generator of its own."""
         rng = spawn(seed, ["policy"])["policy"]
         walker = Walker(self.config, self.memory.frozen(), self._walker.planner, rng, self.config.eval_epsilon)
-        return FrozenPolicy(walker, self.representation.frozen(), self.spec.action_count)
+        return FrozenPolicy(walker, self._scouted(self.representation.frozen()), self.spec.action_count)
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
@@ -114,6 +120,8 @@ class SFLAgent:
         """Everything that going on exactly needs."""
         state = AgentState(generators={"act": generator_state(self._rng)})
         self.representation.write_state(state)
+        if self._scout is not None:
+            self._scout.write_state(state)
         edges = self.edges
         columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
         state.graph = self.memory.state() | self.statistics.state() | {f"edge_{k}": v for k, v in columns.items()}
@@ -132,6 +140,9 @@ class SFLAgent:
         """Take up a state made by `state_dict`."""
         restore_generator(self._rng, state.generators["act"])
         self.representation.read_state(state)
+        if self._scout is not None:
+            self._scout = self._scout.restored(state)
+            self._source, self.memory.localizer.metric = self._scouted(self.representation), self._scout.metric
         graph, counters = state.graph, state.counters
         self.memory.load_state(graph)
         self.memory.load_candidate_state(graph)
@@ -141,6 +152,10 @@ class SFLAgent:
         self.env_steps, self._acted, self._tally = counters["env_steps"], counters["acted"], dict(counters["tally"])
         self._tracks = [Track(*row) for row in counters["tracks"]]
         self._walker.load_state(counters["trips"])
+
+    def _scouted(self, source: PsiSource) -> PsiSource:
+        """What landmarks are compared by: psi, and R's codes where the metric is R."""
+        return source if self._scout is None else ScoutedStates(source, self._scout)
 
     @property
     def _active(self) -> bool:
@@ -175,7 +190,7 @@ class SFLAgent:
         refreshed = self._passed(before, landmarks.update_every)
         if refreshed:
             self.representation.catch_up()
-            self.memory.refresh(self.representation)
+            self.memory.refresh(self._source)
             self.memory.examine(self.representation)
         add = self._rebuild if landmarks.formation == "clustered" else lambda: self._admit_candidates(refreshed)
         changed = self._passed(before, landmarks.add_every) and add()
@@ -197,7 +212,7 @@ class SFLAgent:
     def _admit_candidates(self, refreshed: bool) -> bool:
         """Whether any became a landmark: the graph is then another one."""
         known = self.memory.set.count
-        admitted = self.memory.admit(self.representation, self.env_steps, refreshed)
+        admitted = self.memory.admit(self._source, self.env_steps, refreshed)
         for index, candidate in admitted:
             if index < known:  # it replaces another; a new number has no past
                 self.statistics.clear(index)

@@ -9,8 +9,32 @@ from sfl.core.config import require
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.successor import SuccessorConfig
 from sfl.learners.time_contrastive import FeatureConfig
+
+
+@dataclass(frozen=True)
+class MetricConfig:
+    """How near two states are, wherever landmarks are found, recognised or joined to a goal."""
+
+    measure: Literal["sfs", "reachability"] = "sfs"
+    """Their SFS, or in the paper's ablation the chance, by SPTM's retrieval network R, that they are a few decisions
+    apart. R stays as it is; the way between landmarks is found by SFS all the same."""
+    networks: str = ""
+    """The .safetensors file with R: of `sfl network train`, or networks.safetensors of a checkpoint of a run that has
+    it; without one R knows nothing, which will do to try the program out."""
+    retrieval: RetrievalConfig = RetrievalConfig()
+
+    def check(self, landmarks: LandmarkConfig) -> None:
+        """Which rules for landmarks go with it."""
+        if self.measure == "sfs":
+            given = self.networks
+            require(not given, f"metric.networks goes with metric.measure reachability only, got {given}.")
+            return
+        only = "goes with metric.measure sfs only"
+        require(landmarks.formation == "progressive", f"landmarks.formation clustered {only}.")
+        require(landmarks.trust == 0, f"landmarks.trust {only}, got {landmarks.trust}.")
 
 
 @dataclass(frozen=True)
@@ -36,9 +60,11 @@ class SFLConfig:
     """The goal is joined to this many most similar landmarks."""
     as_released: bool = False
     """Take the released code's side wherever it differs from the paper (docs/agents/sfl.md lists all)."""
+    metric: MetricConfig = MetricConfig()
 
     def __post_init__(self) -> None:
         check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
+        self.metric.check(self.landmarks)
         require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
 
 
@@ -122,9 +148,11 @@ class FrameSFLConfig:
     """The goal is joined to this many most similar landmarks."""
     as_released: bool = False
     """Take the released ViZDoom code's side where it differs from the paper (docs/agents/sfl.md says how far)."""
+    metric: MetricConfig = MetricConfig()
 
     def __post_init__(self) -> None:
         check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
+        self.metric.check(self.landmarks)
         require(self.replay_size >= 100, f"replay-size must be at least 100, got {self.replay_size}.")
 
 
@@ -154,9 +182,11 @@ class TabularConfig:
     into a wall for ever."""
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
+    metric: MetricConfig = MetricConfig()
 
     def __post_init__(self) -> None:
         check_acting(self.train_epsilon, self.eval_epsilon, self.sharpness, self.goal_links)
+        self.metric.check(self.landmarks)
         require(0 <= self.gamma < 1, f"gamma must lie in [0, 1), got {self.gamma}.")
         require(self.states >= 2, f"states must be at least 2, got {self.states}.")
         require(self.solve_every >= 1, f"solve-every must be at least 1, got {self.solve_every}.")
@@ -211,6 +241,12 @@ def recommended_for_frames(
         goal_links=5,
         replay_size=400_000,
     )
+
+
+def by_reachability(config: FrameSFLConfig, networks: str) -> FrameSFLConfig:
+    """The same with R of this file as the metric; docs/agents/sfl.md says why these thresholds."""
+    landmarks = replace(config.landmarks, add_threshold=0.7, localize_threshold=0.95)
+    return replace(config, landmarks=landmarks, metric=MetricConfig("reachability", networks))
 
 
 def _recommended_ways() -> NavigatorConfig:

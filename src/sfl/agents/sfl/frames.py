@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sfl.representation import directions, unit
+from sfl.agents.sfl.representation import PsiSource, directions, unit
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.replay import SequenceReplay
@@ -24,7 +24,7 @@ from sfl.learners.successor import SuccessorLearner
 from sfl.nn.weights import load_encoder
 
 
-class FrameStates:
+class FrameStates(PsiSource):
     """Frames become states; shared by the agent and its frozen copies, each with stacks of its own."""
 
     def __init__(self, stacks: FeatureStacks, successor: SuccessorLearner, device: torch.device) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.agents.sfl.representation import PsiSource, Representation, unit
+from sfl.agents.sfl.representation import PsiSource, Representation
 from sfl.data.types import GOAL, Array, Observation
 from sfl.graph.clustering import cluster_centres
 from sfl.graph.landmarks import (
@@ -24,6 +24,7 @@ from sfl.graph.landmarks import (
 )
 from sfl.learners.device import Fetched, to_device
 from sfl.learners.localizer import Localizer
+from sfl.learners.metric import Metric
 from sfl.learners.trust import Trust
 
 CANDIDATE_LIMIT = 4_096
@@ -61,21 +62,21 @@ class Sight:
 
 
 class Routes:
-    """The landmarks ahead of some environments, the goal among them, whose SFS they want to know."""
+    """The landmarks ahead of some environments, the goal among them, whose nearness they want to know."""
 
     def __init__(self, ahead: Sequence[Sequence[int]], goals: Tensor | None) -> None:
-        """`ahead`: for each environment landmarks, or `GOAL`; `goals` [B, F]: unit psi of their goals, if they have."""
+        """`ahead`: for each environment landmarks, or `GOAL`; `goals` [B, K]: keys of their goals, if they have."""
         self._ahead, self._goals = ahead, goals
         self._most = max(map(len, ahead), default=0)
 
-    def similarity(self, smoothed: Tensor, psi: Tensor) -> Tensor:
-        """[B, most] SFS, given the one to all landmarks [B, L] and unit psi [B, F]; short rows are filled up."""
+    def similarity(self, smoothed: Tensor, keys: Tensor, metric: Metric) -> Tensor:
+        """[B, most] nearness, given the one to all landmarks [B, L] and keys [B, K]; short rows are filled up."""
         table = np.array([[*row, *[0] * (self._most - len(row))] for row in self._ahead], np.int64)
         places = to_device(table.reshape(len(self._ahead), self._most), smoothed.device)
         found = smoothed.gather(1, places.clamp_min(0))
         if self._goals is None:
             return found
-        return torch.where(places == GOAL, (psi * self._goals).sum(1, keepdim=True), found)
+        return torch.where(places == GOAL, metric.each(keys, self._goals).unsqueeze(1), found)
 
     def cut(self, numbers: list[float]) -> list[list[float]]:
         """The answer, row by row, without what filled them up."""
@@ -86,10 +87,11 @@ class Routes:
 class LandmarkMemory:
     """Landmarks with their observations; the graph room knows them by index only."""
 
-    def __init__(self, config: LandmarkConfig, dim: int, device: torch.device) -> None:
+    def __init__(self, config: LandmarkConfig, dim: int, device: torch.device, metric: Metric | None = None) -> None:
+        """`dim`: numbers of a key; without a metric nearness is SFS."""
         self.config = config
         self.set = LandmarkSet(config.limit)
-        self.localizer = Localizer(dim, config.window, device)
+        self.localizer = Localizer(dim, config.window, device, metric)
         self.trust = Trust(config.limit if config.trust else 0, device)
         self.doubted: Array = np.zeros(0, bool)  # [L'] of the first landmarks
         self.observations: list[Observation] = []
@@ -114,18 +116,18 @@ class LandmarkMemory:
         meanwhile: Callable[[], None] | None = None,
         routes: Routes | None = None,
     ) -> Sight:
-        """Psi of the states, their SFS to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7).
+        """Psi of the states, their nearness to all landmarks, and where the agent is (Algorithm 2, lines 3 and 7).
 
         `meanwhile` is called when all of this was asked of the device and before its answer is waited for.
         """
-        units, mean = source.directions(states)
-        smoothed = self.localizer.smooth(self.localizer.similarity(mean), env_indices)
+        units, keys = source.directions(states)
+        smoothed = self.localizer.smooth(self.localizer.similarity(keys), env_indices)
         count = len(smoothed)
         parts = [*self.localizer.sure(smoothed).max(1), smoothed.max(1).values] if self.observations else []
         if routes is not None and self.observations:
-            parts.append(routes.similarity(smoothed, mean).flatten())
+            parts.append(routes.similarity(smoothed, keys, self.localizer.metric).flatten())
         # One copy from the device instead of several.
-        answer = Fetched(torch.cat([part.to(mean.dtype) for part in parts]) if parts else mean[:0, 0])
+        answer = Fetched(torch.cat([part.to(keys.dtype) for part in parts]) if parts else keys[:0, 0])
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
@@ -159,9 +161,9 @@ class LandmarkMemory:
             self.candidates.setdefault(candidate.observation.tobytes(), candidate)
 
     def refresh(self, source: PsiSource) -> None:
-        """psi of the landmarks from the present networks (every N_update steps)."""
+        """Keys of the landmarks from the present networks (every N_update steps)."""
         if self.observations:
-            self.localizer.set_rows(unit(source.psi(self._stacked()).mean(1)), same_landmarks=True)
+            self.localizer.set_rows(source.keys(self._stacked()), same_landmarks=True)
 
     def _stacked(self) -> Array:
         """All observations [L, ...]; thousands of states over frames are not put together anew for every refresh."""
@@ -176,7 +178,7 @@ class LandmarkMemory:
         if found is None or not self.observations:
             return
         states, surroundings = found
-        best, places = self.localizer.similarity(unit(source.psi(states).mean(1))).max(1)
+        best, places = self.localizer.similarity(source.keys(states)).max(1)
         visits = torch.nonzero(best > config.localize_threshold).squeeze(1)
         self.trust.add(places[visits], surroundings[visits])
         self._doubt(self.trust.doubted(self.set.count, config.trust).cpu().numpy())
@@ -192,13 +194,13 @@ class LandmarkMemory:
             return []
         if not refreshed:
             self.refresh(source)
-        psi = unit(source.psi(np.stack([candidate.observation for candidate in candidates])).mean(1))
-        ranking = self._ranking(psi)
-        admission = Admission(self.localizer.rows, self.config.candidates_per_add)
+        keys = source.keys(np.stack([candidate.observation for candidate in candidates]))
+        ranking = self._ranking(keys)
+        admission = Admission(self.localizer.rows, self.config.candidates_per_add, self.localizer.metric)
         admitted: list[tuple[int, Candidate]] = []
         for first in range(0, len(ranking), BLOCK):
             block = ranking[first : first + BLOCK]
-            admission.test(psi.index_select(0, torch.from_numpy(block).to(psi.device)))
+            admission.test(keys.index_select(0, torch.from_numpy(block).to(keys.device)))
             for place, candidate in enumerate(candidates[row] for row in block.tolist()):
                 if len(admitted) == self.config.candidates_per_add:
                     break
@@ -223,7 +225,7 @@ class LandmarkMemory:
         if not pool:
             return False
         states = list(pool.values())
-        psi = unit(source.psi(np.stack([observation for observation, _ in states])).mean(1))
+        psi = source.keys(np.stack([observation for observation, _ in states]))
         centres = cluster_centres(psi.cpu().numpy(), self.config.limit)
         self.set, self.observations, self._together = LandmarkSet(self.config.limit), [], None
         for observation, origin in (states[row] for row in centres.tolist()):
@@ -275,11 +277,11 @@ class LandmarkMemory:
         self.doubted = landmarks
         self.localizer.doubt(torch.from_numpy(landmarks).to(self.localizer.device))
 
-    def _ranking(self, psi: Tensor) -> Array:
-        """The order in which candidates of unit psi [C, F] are tried."""
+    def _ranking(self, keys: Tensor) -> Array:
+        """The order in which candidates of these keys [C, K] are tried."""
         if self.config.candidate_order == "arrival":  # no need to compare them with all landmarks
-            return np.arange(len(psi))
-        return candidate_ranking(self.localizer.similarity(psi).cpu().numpy(), self.config.candidate_order)
+            return np.arange(len(keys))
+        return candidate_ranking(self.localizer.similarity(keys).cpu().numpy(), self.config.candidate_order)
 
     def _admit_one(self, admission: Admission, place: int, candidate: Candidate, step: int) -> int | None:
         similarity = admission.similarity[place, : self.set.count]
@@ -310,24 +312,24 @@ class LandmarkMemory:
 class Admission:
     """Candidates against landmarks, and against those that have become landmarks just now; a block at a time."""
 
-    def __init__(self, rows: Tensor, most: int) -> None:
-        """`rows` [L, F]: unit psi of the landmarks; there will be at most so many more."""
-        self.rows = torch.cat([rows, rows.new_zeros(most, rows.shape[1])])
-        self._psi = rows[:0]
-        self.similarity: Array = np.zeros((0, len(self.rows)))  # [C, landmarks] SFS of a block's candidates
+    def __init__(self, rows: Tensor, most: int, metric: Metric) -> None:
+        """`rows` [L, K]: keys of the landmarks; there will be at most so many more."""
+        self.rows, self._metric = torch.cat([rows, rows.new_zeros(most, rows.shape[1])]), metric
+        self._keys = rows[:0]
+        self.similarity: Array = np.zeros((0, len(self.rows)))  # [C, landmarks] of a block's candidates
 
-    def test(self, psi: Tensor) -> None:
-        """The next candidates, by their unit psi [C, F]."""
-        self._psi, self.similarity = psi, (psi @ self.rows.mT).cpu().numpy()
+    def test(self, keys: Tensor) -> None:
+        """The next candidates, by their keys [C, K]."""
+        self._keys, self.similarity = keys, self._metric.between(keys, self.rows).cpu().numpy()
 
     def take(self, place: int, index: int) -> None:
         """A candidate of the block is the landmark of this index from here on."""
-        self.rows[index] = self._psi[place]
-        self.similarity[:, index] = (self._psi @ self._psi[place]).cpu().numpy()
+        self.rows[index] = self._keys[place]
+        self.similarity[:, index] = self._metric.between(self._keys, self._keys[place : place + 1])[:, 0].cpu().numpy()
 
     def among(self, count: int) -> Array:
-        """SFS [L, L] of the first `count` landmarks."""
-        return np.asarray((self.rows[:count] @ self.rows[:count].mT).cpu().numpy())
+        """Nearness [L, L] of the first `count` landmarks."""
+        return np.asarray(self._metric.between(self.rows[:count], self.rows[:count]).cpu().numpy())
 
 
 def as_array(states: Array | Tensor, rows: list[int]) -> Array:

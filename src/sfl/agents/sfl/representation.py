@@ -29,6 +29,7 @@ class PsiSource(Protocol):
     """Whatever can tell psi of a state."""
 
     dim: int
+    """Numbers of a key."""
     device: torch.device
 
     def begin_episode(self, env_index: int) -> None:
@@ -44,8 +45,12 @@ class PsiSource(Protocol):
         """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
 
     def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
-        """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F]; good until the next call."""
+        """Unit psi(s, a) [B, A, F] and the keys [B, K]; good until the next call."""
         return directions(self.psi(states))
+
+    def keys(self, states: Array | Tensor) -> Tensor:
+        """What states are compared by, [B, K]: unit psi(s), behind which another metric than SFS has its numbers."""
+        return unit(self.psi(states).mean(1))
 
 
 class ObservedStates(PsiSource):

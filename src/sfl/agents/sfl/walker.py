@@ -43,10 +43,10 @@ class Walker:
         if goal is None:
             navigator.begin(None)
             return
-        psi = unit(source.psi(source.goal_state(goal)).mean(1))
-        self._goals[env_index] = psi[0]
+        keys = source.keys(source.goal_state(goal))
+        self._goals[env_index] = keys[0]
         localizer = self.memory.localizer
-        similarity = localizer.sure(localizer.similarity(psi))[0].cpu().numpy()
+        similarity = localizer.sure(localizer.similarity(keys))[0].cpu().numpy()
         navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
 
     def routes(self, env_indices: Array) -> Routes | None:
@@ -57,7 +57,7 @@ class Walker:
         return Routes([self._navigators[env].ahead() for env in envs], self._goal_rows(envs))
 
     def _goal_rows(self, envs: list[int]) -> Tensor | None:
-        """Unit psi [B, F] of the goals of environments, whatever for those without one; None: nobody has one."""
+        """Keys [B, K] of the goals of environments, whatever for those without one; None: nobody has one."""
         goals = [self._goals.get(env) for env in envs]
         known = next((goal for goal in goals if goal is not None), None)
         return None if known is None else torch.stack([known if goal is None else goal for goal in goals])
@@ -105,6 +105,7 @@ class Walker:
         else:
             wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
             wanted = wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
+        wanted = wanted[:, : psi.shape[2]]  # of a key the unit psi: whatever the metric, SFS is what actions go by
         return np.asarray(Fetched(self._draw(psi, wanted, numbers[:, 1:])[0]).wait().numpy())
 
     def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:

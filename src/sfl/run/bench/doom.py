@@ -92,6 +92,7 @@ class DoomBench:
         config = FrameSFLConfig() if self.experiment is None else self.experiment.agent
         require(isinstance(config, FrameSFLConfig), "`sfl bench doom` measures SFL over frames.")
         assert isinstance(config, FrameSFLConfig)
+        require(config.metric.measure == "sfs", "`sfl bench doom` measures SFL with SFS as its metric.")
         return replace(
             config,
             frames=replace(config.frames, encoder=encoder),

@@ -70,9 +70,9 @@ def _columns(places: Iterable[str], measures: Sequence[str]) -> tuple[Column, ..
     return tuple(Column(place, measure) for place in places for measure in measures)
 
 
-def _networks_of(controller: str) -> tuple[str, ...]:
+def _networks_of(controller: str, option: str = "--agent.networks") -> tuple[str, ...]:
     """The options of a method that takes the two networks of a controller, tuned in the same maze."""
-    return ("--agent.networks", f"{{runs}}/{controller}/{{seed}}/checkpoints/last/networks.safetensors")
+    return (option, f"{{runs}}/{controller}/{{seed}}/checkpoints/last/networks.safetensors")
 
 
 def _explorer(name: str) -> tuple[str, ...]:
@@ -138,10 +138,12 @@ def _curves(name: str, title: str, places: Sequence[str], experiment: str, level
 
 
 def _ablation_metric() -> Table:
+    experiment, controller = "reachability-doom-sgm-random", "controller-doom-sgm-random"
+    networks = _networks_of(controller, "--agent.metric.networks")
     entries = (
         Entry("SFS, our settings", "sgm", "sfl-doom-sgm-random", "sfl"),
         Entry("SFS, the paper's settings", "sgm", "paper-doom-sgm-random", "sfl"),
-        Entry("SPTM's reachability network", "sgm", "reachability-doom-sgm-random", "reachability"),
+        Entry("SPTM's reachability network", "sgm", experiment, "reachability", networks, after=(controller,)),
     )
     title = "Ablation: the metric, random spawn in SGM-Map"
     return Table("ablation-metric", title, _columns(["sgm"], RANDOM_LEVELS), entries)
