@@ -13,7 +13,7 @@ from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.report import Spread, spread
 from sfl.run.reproduce.measures import last_value, measure_of, parameter_count
 from sfl.run.reproduce.paper import PaperNumber, paper_number
-from sfl.run.reproduce.plan import LackingRow, Plan, PlannedRun, Progress
+from sfl.run.reproduce.plan import LackingRow, Plan, PlannedRun, Progress, run_folder
 from sfl.run.reproduce.queue import Failure
 from sfl.run.reproduce.tables import Column, Entry, Table
 
@@ -131,10 +131,14 @@ def _budget(runs_dir: Path, entry: Entry, done: Sequence[RunFolder]) -> Budget:
     facts = [json.loads((folder.path / "system.json").read_text()) for folder in done]
     devices = sorted({str(fact.get("device", "unknown")) for fact in facts})
     parameters = _mean([parameter_count(folder) for folder in done]) or 0.0
-    read = [[RunFolder(runs_dir / name / folder.path.name) for name in entry.after] for folder in done]
+    read = [[RunFolder(run_folder(runs_dir, *source)) for source in entry.sources(_seed(folder))] for folder in done]
     own = _spent([[folder] for folder in done])
-    borrowed = _spent(read) if entry.after else None
+    borrowed = _spent(read) if entry.sources(0) else None
     return Budget(entry.row, entry.place, entry.run, len(done), own, borrowed, parameters, ", ".join(devices))
+
+
+def _seed(folder: RunFolder) -> int:
+    return int(folder.path.name.removeprefix("seed-"))
 
 
 def _spent(seeds: Sequence[Sequence[RunFolder]]) -> Spent:
