@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from sfl.core.config import require
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import AgentState, EnvSpec, Metrics, Transitions
+from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.learners.locomotion import Locomotion, LocomotionConfig
 from sfl.learners.retrieval import Retrieval, RetrievalConfig
 from sfl.learners.walk_replay import WalkReplay
@@ -35,6 +36,18 @@ class NetworkConfig:
         require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
 
 
+def take_networks(path: str, arrays: dict[str, Array], networks: Iterable[Retrieval | Locomotion]) -> None:
+    """Networks become those of a file at `path`, which holds these arrays."""
+    for network in networks:
+        try:
+            network.take(arrays)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
+                "and actions that it was trained with."
+            ) from error
+
+
 class Networks:
     """Both networks and, where they learn, the replay that they learn from."""
 
@@ -43,22 +56,11 @@ class Networks:
         self.retrieval = Retrieval(config.retrieval, spec, seed, device)
         self.locomotion = Locomotion(config.locomotion, spec, seed, device)
         if config.networks:
-            self._start_from(config.networks)
+            both = (self.retrieval, self.locomotion)
+            take_networks(config.networks, load_networks(config.networks, [one.name for one in both]), both)
         self._rng = spawn(seed, ["replay"])["replay"]
         self._replay = WalkReplay(spec, config.replay_size, device) if config.updates_per_step else None
         self._due = 0.0
-
-    def _start_from(self, path: str) -> None:
-        both = (self.retrieval, self.locomotion)
-        arrays = load_networks(path, [network.name for network in both])
-        for network in both:
-            try:
-                network.take(arrays)
-            except CheckpointError as error:
-                raise CheckpointError(
-                    f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
-                    "and actions that it was trained with."
-                ) from error
 
     def observe(self, transitions: Transitions) -> None:
         """Keep a step to learn from."""

@@ -106,7 +106,7 @@ def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> 
 
 def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of all networks in a file, among them those of these names."""
-    make = f"make one: sfl network train {names[0]} --out FILE{SUFFIX}"
+    make = f"make one: sfl network train {names[0] if names else 'retrieval'} --out FILE{SUFFIX}"
     if not Path(path).is_file():
         raise UsageError(f"Cannot read networks from {path}: No such file; train the run that it is of, or {make}.")
     try:
