@@ -10,7 +10,8 @@ import pytest
 
 from sfl.run.folder import RunFolder
 from sfl.run.report import spread
-from sfl.run.reproduce.measures import ANY_NUMBER, measure_of, parameter_count
+from sfl.run.reproduce.budgets import parameter_count
+from sfl.run.reproduce.measures import ANY_NUMBER, measure_of
 from sfl.run.reproduce.needs import look_at
 from sfl.run.reproduce.pages import (
     CSV_COLUMNS,
@@ -18,7 +19,6 @@ from sfl.run.reproduce.pages import (
     Section,
     as_html,
     as_markdown,
-    budget_cells,
     csv_row,
     detail_cells,
     main_cells,
@@ -104,9 +104,9 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
     assert "3 of 4 runs are finished" in text
     assert "| random-fourroom seed 3 | the disk is full |" in text
     assert "| small | Absent | fourroom | there is no experiment 'absent' yet |" in text
-    assert "| Random \\| actions | fourroom | 3 | 1,200 | - | 0 |" in text
+    assert "| Random \\| actions | fourroom | 3 | 1,200 | training 1,200 | 0 |" in text
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        *("report.md", "report.csv", "report.html", "small-fourroom.svg"),
+        *("report.md", "report.csv", "report.html", "budgets.csv", "small-fourroom.svg"),
     }
 
 
@@ -126,20 +126,10 @@ def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> No
     assert (row["paper"], row["paper_standard_error"], row["mean"]) == (6.72, 0.43, cell.ours.mean)
     assert detail_cells(found)[1][-2:] == ["6.72 ± 0.43", f"{cell.ours.mean - 6.72:+.1f}"]
     (budget,) = found.budgets
-    assert (budget.own.env_steps, budget.read, budget.devices) == (1_200, None, "cpu")
-    assert budget.own.gradient_steps is not None
-    assert budget.own.gradient_steps > 0
-
-
-def test_a_budget_counts_the_runs_that_a_row_reads(plan: Plan) -> None:
-    reader = Entry("Reader", "fourroom", "random-fourroom", name="reader", after=("random-fourroom",))
-    made = planned([table(reader, seeds=1)], plan.runs_dir)
-    train(made.runs[1].experiment, 0, made.runs_dir, "cpu")
-    (found,) = summarise_plan(made, look_at(made.runs), []).tables
-    (budget,) = found.budgets
-    assert budget.read is not None
-    assert (budget.own.env_steps, budget.read.env_steps, budget.read.gradient_steps) == (1_200, 1_200, None)
-    assert budget_cells(budget)[:6] == ["Reader", "fourroom", "1", "1,200 + 1,200", "- + -", "0"]
+    total, known = budget.total(before=False)
+    assert (total.env_steps, known, budget.frozen) == (1_200, True, 0)
+    assert (total.gradient_steps or 0) > 0
+    assert budget.trained == parameter_count(RunFolder(small_run))
 
 
 def test_pages_escape_what_they_are_given() -> None:

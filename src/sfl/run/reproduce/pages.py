@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfl.run.console import write_rows
+from sfl.run.reproduce import budget_cells
 from sfl.run.reproduce.measures import measure_of
 from sfl.run.reproduce.paper import PaperNumber
-from sfl.run.reproduce.summary import Budget, Cell, Summary, TableSummary
+from sfl.run.reproduce.summary import Cell, Summary, TableSummary
 from sfl.run.version import sfl_version
 
 STYLE = """
@@ -59,7 +60,7 @@ class Section:
 
 
 def write_report(out: Path, title: str, summary: Summary) -> list[Path]:
-    """Write report.md, report.html, report.csv and the curves; each file whole or not at all."""
+    """Write report.md, report.html, report.csv, budgets.csv and the curves; each page whole or not at all."""
     sections = [section for table in summary.tables for section in _sections(table)] + _what_is_missing(summary)
     pictures = [part for section in sections for part in section.parts if isinstance(part, Picture)]
     texts = {"report.md": as_markdown(title, sections), "report.html": as_html(title, sections)}
@@ -69,7 +70,9 @@ def write_report(out: Path, title: str, summary: Summary) -> list[Path]:
         _write_whole(out / name, text)
     rows = [csv_row(table, cell) for table in summary.tables for cell in table.cells]
     write_rows(out / "report.csv", rows or [dict.fromkeys(CSV_COLUMNS, "")])
-    return [out / name for name in ("report.md", "report.csv", "report.html")]
+    spent = [row for table in summary.tables for row in budget_cells.budget_rows(table.table.name, table.budgets)]
+    write_rows(out / "budgets.csv", spent or [dict.fromkeys(budget_cells.CSV_COLUMNS, "")])
+    return [out / name for name in ("report.md", "report.csv", "report.html", "budgets.csv")]
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -85,7 +88,7 @@ def _sections(found: TableSummary) -> list[Section]:
     parts += [_curves(table.name, place, rows) for place, rows in found.curves.items()]
     parts += [Paragraph("Every number with its spread over seeds:"), Grid(detail_cells(found))]
     if found.budgets:
-        parts += [Paragraph(BUDGETS), *_budgets(found)]
+        parts += [Paragraph(budget_cells.READING), Grid(budget_cells.budget_table(found.budgets))]
     sources = dict.fromkeys(cell.paper.source for cell in found.cells if cell.paper is not None)
     parts += [Paragraph(f"The paper's numbers: {source}.") for source in sources]
     return [Section(f"{table.name}: {table.title}", tuple(parts))]
@@ -94,11 +97,6 @@ def _sections(found: TableSummary) -> list[Section]:
 READING = (
     "A cell is the mean over seeds ± its standard error, at the last evaluation of each run, and the paper's number "
     "behind it; - stands for no finished run."
-)
-
-BUDGETS = (
-    "Fair budgets: what each method was given and took, means over seeds; behind a plus what the runs took that it "
-    "reads, such as those of an explorer or of a controller that trained its networks."
 )
 
 
@@ -143,25 +141,6 @@ def _detail(cell: Cell) -> list[str]:
         paper,
         "" if cell.paper is None else f"{ours.mean - cell.paper.value:+.1f}",
     ]
-
-
-def _budgets(found: TableSummary) -> Iterable[Grid]:
-    head = ["method", "place", "seeds", "env steps", "gradient steps", "parameters", "training time, s", "device"]
-    yield Grid([head, *(budget_cells(budget) for budget in found.budgets)])
-
-
-def budget_cells(budget: Budget) -> list[str]:
-    """One line of the table of budgets; what the runs took that it reads stands behind a plus."""
-    own, read = budget.own, budget.read
-    spent = [[own.env_steps, own.gradient_steps, own.seconds]]
-    spent += [] if read is None else [[read.env_steps, read.gradient_steps, read.seconds]]
-    steps, gradients, seconds = (" + ".join(map(_counted, counts)) for counts in zip(*spent, strict=True))
-    known = [budget.row, budget.place, str(budget.seeds)]
-    return [*known, steps, gradients, _counted(budget.parameters), seconds, budget.devices]
-
-
-def _counted(count: float | None) -> str:
-    return "-" if count is None else f"{count:,.0f}"
 
 
 def _what_is_missing(summary: Summary) -> list[Section]:

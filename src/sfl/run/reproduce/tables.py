@@ -258,7 +258,7 @@ def _ablation_ec() -> Table:
     maze, entries = "test-1", []
     controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
     entries.append(Entry("- / FS / controller", maze, controller, "controller-fs"))
-    frozen = ("--agent.updates-per-step", "0", "--train.steps", "1000")
+    frozen = ("--agent.updates-per-step", "0", "--train.steps", "1000", "--train.log-every", "1000")
     explorer = "ec-doom-test-1-fixed"
     of_walks, of_explorer = _tuned_networks(anywhere), _networks_of(f"{explorer}/{{seed}}")
     rs, ec = (Entry(f"- / {who} / controller", maze, controller, f"controller-{who.lower()}") for who in ("RS", "EC"))
