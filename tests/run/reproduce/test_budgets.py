@@ -107,6 +107,24 @@ def test_parameters_are_trained_where_some_run_of_the_maze_changed_them(made: Ma
     assert parameter_count(made.reader) == parameter_count(made.controller) < parameter_count(made.explorer)
 
 
+def test_networks_that_a_run_goes_on_with_are_counted_once(made: Made) -> None:
+    """SGM's own gradient steps are pretended: its networks are still those of the controller."""
+    file = made.reader.path / "train.csv"
+    before = file.read_text()
+    head, *lines = before.splitlines()
+    column = head.split(",").index("train/gradient_steps")
+    cells = [line.split(",") for line in lines]
+    pretended = [",".join([*line[:column], "5", *line[column + 1 :]]) for line in cells]
+    try:
+        file.write_text("\n".join([head, *pretended]) + "\n")
+        budget = made.budget()
+    finally:
+        file.write_text(before)
+    more, usual = (one.total(before=False)[0].gradient_steps or 0 for one in (budget, made.budget()))
+    assert more == usual + 5
+    assert budget.trained == made.budget().trained
+
+
 def test_what_is_not_known_is_said(made: Made) -> None:
     lost = budget_of(made.runs, replace(ENTRY, after=("lost",)), [made.reader])
     _, known = lost.total(before=False)
@@ -124,7 +142,7 @@ def test_tables_for_people_and_programs(made: Made) -> None:
     assert line["env steps"] == "960"
     assert line["phases"] == "exploration 400 + tuning 400 + filling 120 + cleanup 40"
     assert (line["env steps before"], line["gradient steps before"], line["time before"]) == ("2,400", "130", "86 s")
-    assert line["trained"] == f"{budget.trained:,.0f}"
+    assert line["parameters trained"] == f"{budget.trained:,.0f}"
     rows = budget_rows("table-x", [budget])
     assert all(tuple(row) == CSV_COLUMNS for row in rows)
     assert [row["phase"] for row in rows[-2:]] == ["all before the maze", "all in the maze"]

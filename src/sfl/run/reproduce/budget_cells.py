@@ -16,9 +16,13 @@ READING = (
 )
 
 HEAD = [
-    *("method", "place", "seeds", "env steps", "phases", "gradient steps", "training time", "trained", "frozen"),
+    *("method", "place", "seeds", "env steps", "phases", "gradient steps", "training time"),
+    *("parameters trained", "parameters frozen"),
     *("env steps before", "gradient steps before", "time before", "machine"),
 ]
+
+WORDS = (0, 1, 4, 12)
+"""Columns that are no numbers."""
 
 
 def budget_table(budgets: Sequence[Budget]) -> list[list[str]]:

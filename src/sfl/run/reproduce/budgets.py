@@ -16,6 +16,7 @@ from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
+from sfl.learners.networks import NetworkConfig
 from sfl.nn.weights import tensor_sizes
 from sfl.run.checkpoint import present
 from sfl.run.csv_table import read_columns
@@ -103,7 +104,7 @@ def _of_seed(runs_dir: Path, entry: Entry, folder: RunFolder) -> tuple[list[Phas
     earlier = list(dict.fromkeys(one for run in runs for one in _pretrained(run)))  # a file that two runs read, once
     within = [phase for run in runs for phase in run_phases(run)]
     learned = [run for run in runs if any(phase.spent.gradient_steps for phase in run_phases(run))]
-    trained = sum(parameter_count(run) for run in learned)
+    trained = sum(parameter_count(run, without=_taken_over(run, learned)) for run in learned)
     as_they_came = 0 if learned else parameter_count(folder)
     return [*map(_before, earlier), *gone, *within], (trained, as_they_came + sum(one.frozen for one in earlier))
 
@@ -165,10 +166,18 @@ def _value_at(run: RunFolder, metric: str, end: int) -> float | None:
     return float(np.interp(end, [0.0, *steps[known]], [0.0, *values[known]]))
 
 
-def parameter_count(run: RunFolder) -> int:
-    """Parameters of the networks in the last checkpoint."""
+def _taken_over(run: RunFolder, others: Sequence[RunFolder]) -> tuple[str, ...]:
+    """Networks that a run goes on with where one of the others stopped: they are the same parameters."""
+    agent = read_config(run.path)[0].agent
+    file = Path(agent.networks) if isinstance(agent, NetworkConfig) else Path()
+    sources = [other.path.parts[-2:] for other in others if other != run]  # name and seed: folders of runs are moved
+    return ("retrieval", "locomotion") if file.parts[-5:-3] in sources else ()
+
+
+def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int:
+    """Parameters of the networks in the last checkpoint, but for some networks."""
     sizes = tensor_sizes(present(run.last) / "networks.safetensors")
-    learned = {name: size for name, size in sizes.items() if name.partition(".")[0] not in NOT_LEARNED}
+    learned = {name: size for name, size in sizes.items() if name.partition(".")[0] not in (*NOT_LEARNED, *without)}
     return sum(size for name, size in learned.items() if not name.endswith(RUNNING))
 
 

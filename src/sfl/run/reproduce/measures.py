@@ -27,7 +27,8 @@ class Measure:
 
 def measure_of(name: str) -> Measure:
     """The measure of that name; every other name is a level of the evaluation."""
-    return OTHERS.get(name) or Measure(f"{name} %", PERCENT, lambda folder: _success(folder, name))
+    heading = {"paper": "the paper's task %", "any": "any task %"}.get(name, f"{name} %")
+    return OTHERS.get(name) or Measure(heading, PERCENT, lambda folder: _success(folder, name))
 
 
 def final_episodes(folder: RunFolder) -> list[EpisodeRow]:

@@ -29,7 +29,7 @@ class Cell:
 
     def __str__(self) -> str:
         ours = "-" if self.ours is None else number_text(self.ours)
-        return ours if self.paper is None else f"{ours} (paper {self.paper})"
+        return f"{ours} (paper {'-' if self.paper is None else self.paper})"
 
 
 def number_text(found: Spread) -> str:
