@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,10 +184,21 @@ def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int:
 
 def _means(seeds: Sequence[Sequence[Phase]]) -> Iterator[Phase]:
     """Phases of the same name and source, mean over the seeds that have them."""
-    for name, source in dict.fromkeys((phase.name, phase.source) for phases in seeds for phase in phases):
-        same = [phase for phases in seeds for phase in phases if (phase.name, phase.source) == (name, source)]
+    numbered = [_numbered(phases) for phases in seeds]
+    for name, source, number in dict.fromkeys(key for phases in numbered for key in phases):
+        same = [phases[name, source, number] for phases in numbered if (name, source, number) in phases]
         spent = Spent(*(_mean(getattr(phase.spent, measure) for phase in same) for measure in MEASURES))
         yield Phase(name, source, spent, "; ".join(dict.fromkeys(phase.machine for phase in same)))
+
+
+def _numbered(phases: Sequence[Phase]) -> dict[tuple[str, str, int], Phase]:
+    """By name, source and which of that name and source it is: two that look alike stay two."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for phase in phases:
+        found[phase.name, phase.source, seen[phase.name, phase.source]] = phase
+        seen[phase.name, phase.source] += 1
+    return found
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
