@@ -40,7 +40,7 @@ TASKS = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in en
 def taught() -> AgentState:
     """The state of an agent that has just made its graph."""
     agent = SGMAgent(CONFIG, SPEC, 0, "cpu")
-    agent.explore_with(Wanderer(RandomConfig(), SPEC, 0))
+    agent.gathering.explore_with(Wanderer(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(500)
     return agent.state_dict()
 

@@ -94,7 +94,7 @@ LEARNER = SPTMConfig(
 
 def test_it_walks_a_zigzag_from_end_to_end_and_cannot_without_its_graph() -> None:
     agent = SPTMAgent(LEARNER, SPEC, 0, "cpu")
-    agent.explore_with(Wanderer(RandomConfig(), SPEC, 0))
+    agent.gathering.explore_with(Wanderer(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(500)
     tasks = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in enumerate([13, 12, 10] * 8)]
     envs = [make_corridor(LENGTH, 45, Zigzag) for _ in range(8)]
@@ -136,7 +136,7 @@ def test_another_explorer_fills_the_memory() -> None:
             return np.ones(len(env_indices), dtype=np.int64)
 
     agent = SPTMAgent(replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=40, every=1)), SPEC, 0, "cpu")
-    agent.explore_with(Ahead(RandomConfig(), SPEC, 0))
+    agent.gathering.explore_with(Ahead(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 30) for _ in range(4)]).go(12)
     assert agent.state_dict().graph["observations"].argmax(1).tolist() == list(range(10)) * 4
 

@@ -8,7 +8,7 @@ import pytest
 
 from sfl.cli import COMMANDS, maze
 from sfl.cli.commands import train
-from sfl.cli.encoder_options import EvalOptions, NetworkOptions, TrainOptions
+from sfl.cli.encoder_options import EvalOptions, NetworkEvalOptions, NetworkOptions, NetworkPlotOptions, TrainOptions
 from sfl.cli.parsing import parse
 
 from .pages import ROOT, SOURCE, commands, defined_names, read, references
@@ -44,7 +44,7 @@ def test_links_lead_somewhere(page: str) -> None:
 GROUPS = {
     "maze": maze.COMMANDS,
     "encoder": {"train": (TrainOptions,), "eval": (EvalOptions,)},
-    "network": {"train": (NetworkOptions,)},
+    "network": {"train": (NetworkOptions,), "eval": (NetworkEvalOptions,), "plot": (NetworkPlotOptions,)},
 }
 """Commands of two words."""
 

@@ -14,7 +14,7 @@ from sfl.envs import GymConfig
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.export import export
 from sfl.run.plots import draw
-from sfl.run.plots.success import success_curve
+from sfl.run.plots.success import steps_text, success_curve
 from sfl.run.train import train
 
 from .worlds import random_experiment
@@ -106,3 +106,9 @@ def test_a_curve_ends_where_the_first_seed_does() -> None:
 def test_seeds_evaluated_at_different_steps_are_all_shown() -> None:
     curve = success_curve(rows(0, 500, 2) + rows(1, 600, 4))
     assert (curve.steps.tolist(), curve.percent.tolist(), curve.error.tolist()) == ([500, 600], [20, 40], [0, 0])
+
+
+def test_steps_on_an_axis_are_short() -> None:
+    assert [steps_text(steps) for steps in (0, 500, 40_000, 999_000, 1_500_000, 4_000_000)] == [
+        *("0", "0.5k", "40k", "999k", "1.5M", "4M"),
+    ]

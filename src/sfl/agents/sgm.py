@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sfl.core.config import require
-from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Policy, Transitions
+from sfl.core.seeding import spawn
+from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
 from sfl.graph.edges import Edges
 from sfl.graph.landmarks import LandmarkSet
 from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting
 from sfl.graph.planning import Planner
 from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_failed
-from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
-from sfl.learners.networks import NetworkConfig, Networks
+from sfl.learners.gathering import Gathering, GatheringConfig
+from sfl.learners.locomotion import Locomotion
 from sfl.learners.retrieval import Retrieval
+from sfl.learners.sights import NodeViews, Sights
 from sfl.learners.trail import Trail, TrailConfig
 
 ATTEMPTS = NavigatorConfig(
@@ -45,11 +44,9 @@ ATTEMPTS = NavigatorConfig(
 
 
 @dataclass(frozen=True)
-class SGMConfig(NetworkConfig):
+class SGMConfig(GatheringConfig):
     """Networks, memory, and what becomes of it."""
 
-    updates_per_step: float = 0.0
-    """Gradient steps of each network per environment step, until the memory is full; 0 = they stay as they are."""
     memory: TrailConfig = TrailConfig(every=10)
     sparse: SparseConfig = SparseConfig()
     navigator: NavigatorConfig = ATTEMPTS
@@ -69,8 +66,7 @@ class SGMConfig(NetworkConfig):
 class SparseMemory:
     """The nodes, and the edges that have not failed."""
 
-    observations: Tensor  # [K, ...]
-    features: Tensor  # [K, F]
+    views: NodeViews
     nodes: LandmarkSet
     planner: Planner
 
@@ -78,15 +74,14 @@ class SparseMemory:
     def build(cls, trail: Trail, retrieval: Retrieval, config: SparseConfig) -> SparseMemory:
         """The sparse graph of everything remembered so far."""
         seen = trail.remembered()
-        observations = to_device(seen.observations, retrieval.device)
-        features = retrieval.features(observations)
-        distance = 1.0 - retrieval.reachable(features, features).cpu().numpy()
+        views = NodeViews.of(seen.observations, retrieval)
+        distance = 1.0 - retrieval.reachable(views.features, views.features).cpu().numpy()
         chosen = choose_nodes(distance, config)
-        nodes, places = LandmarkSet(max(1, len(chosen))), to_device(chosen, retrieval.device)
+        nodes = LandmarkSet(max(1, len(chosen)))
         for origin in seen.origin[chosen].tolist():
             nodes.add(origin, trail.decisions)
         edges = sparse_edges(distance[np.ix_(chosen, chosen)], config)
-        return cls(observations[places], features[places], nodes, Planner(edges))
+        return cls(views.at(chosen), nodes, Planner(edges))
 
     def clean(self, failed: Iterable[tuple[int, int]]) -> int:
         """Remove edges that failed; returns how many there were."""
@@ -98,20 +93,15 @@ class SparseMemory:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays, with all that acting needs."""
-        edges = self.planner.edges
-        columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
-        nodes = {"observations": self.observations.cpu().numpy(), "features": self.features.cpu().numpy()}
-        return self.nodes.state() | nodes | {f"edge_{name}": column for name, column in columns.items()}
+        return self.nodes.state() | self.views.state() | self.planner.edges.state()
 
     @classmethod
     def from_state(cls, state: dict[str, Array], device: torch.device) -> SparseMemory:
         """Take up arrays made by `state`."""
-        columns = (state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
         size = len(state["origin"])
-        observations, features = (to_device(state[name], device) for name in ("observations", "features"))
         nodes = LandmarkSet(max(1, size))
         nodes.load_state(state)
-        return cls(observations, features, nodes, Planner(Edges(size, *columns)))
+        return cls(NodeViews.from_state(state, device), nodes, Planner(Edges.from_state(size, state)))
 
 
 class SGMPolicy:
@@ -127,48 +117,25 @@ class SGMPolicy:
     ) -> None:
         self.memory = memory
         self._config, self._spec, self._rng = config, spec, rng
-        self._retrieval, self._locomotion = networks
-        self._views = LastViews(spec, self._retrieval.device)
-        self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
+        self._sights = Sights(networks, spec)
         self._navigators: dict[int, Navigator] = {}
         self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """To a goal, or to one random node after the other."""
         navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
-        self._views.begin(env_index)
-        self._goals.pop(env_index, None)
         self._thoughts.pop(env_index, None)
-        if goal is None:
-            navigator.begin(None)
-            return
-        picture = to_device(goal, self._retrieval.device)
-        features = self._retrieval.features(picture.unsqueeze(0))
-        self._goals[env_index] = (picture, features[0])
-        to_goal = self._retrieval.reachable(features, self.memory.features)[0].cpu().numpy()
-        navigator.begin(np.argsort(-to_goal, kind="stable")[: self._config.links])
+        to_goal = self._sights.begin(env_index, goal, self.memory.views)
+        navigator.begin(None if to_goal is None else np.argsort(-to_goal, kind="stable")[: self._config.links])
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: where the agent is, which node is next, and by L the way there."""
-        envs = env_indices.tolist()
-        actions = self._rng.integers(self._spec.action_count, size=len(envs))
-        views = self._views.push(observations, env_indices)
-        near, goal_near = self._near(views[1], envs)
-        targets = [self._step(env, near[row], goal_near[row]) for row, env in enumerate(envs)]
-        walking = [row for row, target in enumerate(targets) if target is not None]
-        if walking:
-            wanted = torch.stack([self._picture(envs[row], targets[row]) for row in walking])
-            drawn = self._locomotion.draw(torch.cat([views[:, walking], wanted.unsqueeze(0)]), self._rng)
-            actions[walking] = drawn
+        actions, nodes = self._rng.integers(self._spec.action_count, size=len(env_indices)), self.memory.views
+        views, near, goal_near = self._sights.look(observations, env_indices, nodes)
+        targets = [self._step(env, near[row], goal_near[row]) for row, env in enumerate(env_indices.tolist())]
+        walking, drawn = self._sights.walk(views, env_indices, targets, nodes, self._rng)
+        actions[walking] = drawn
         return actions
-
-    def _near(self, now: Tensor, envs: list[int]) -> tuple[Array, Array]:
-        """R of the agents with all nodes [B, K] and with their goals [B], 0 where there is none."""
-        features = self._retrieval.features(now)
-        goals = torch.stack([self._goals[env][1] if env in self._goals else features[0] for env in envs])
-        chances = self._retrieval.reachable(features, torch.cat([self.memory.features, goals])).cpu().numpy()
-        count, has_goal = len(self.memory.features), np.array([env in self._goals for env in envs])
-        return chances[:, :count], np.where(has_goal, chances[:, count:].diagonal(), 0.0)
 
     def _step(self, env: int, near: Array, goal_near: float) -> int | None:
         navigator = self._navigators[env]
@@ -191,9 +158,6 @@ class SGMPolicy:
                 if np.isfinite(self.memory.planner.distances(node)[navigator.goal_links]).any():
                     return int(node)
         return int(order[0])
-
-    def _picture(self, env: int, target: int | None) -> Tensor:
-        return self._goals[env][0] if target == GOAL else self.memory.observations[target]
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
@@ -222,14 +186,14 @@ class SGMPolicy:
     def write_state(self, state: AgentState) -> None:
         """Trips under way and what was seen last."""
         state.counters["trips"] = [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
-        state.replay |= self._views.state()
+        self._sights.write_state(state)
 
     def read_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         for env, *numbers in state.counters["trips"]:
             self._navigators[env] = Navigator(self._config.navigator)
             self._navigators[env].load_state(numbers)
-        self._views.load_state(state.replay)
+        self._sights.read_state(state)
 
 
 class SGMAgent:
@@ -240,24 +204,16 @@ class SGMAgent:
 
     def __init__(self, config: SGMConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec = config, spec
-        self.networks = Networks(config, spec, seed, torch.device(device))
-        self._rng = spawn(seed, ["act"])["act"]
-        self._trail = Trail(config.memory, spec)
+        self.gathering = Gathering(config, spec, seed, device)
         self._cleaner: SGMPolicy | None = None  # made when the trail is full, which is forgotten then
-        self._explorer: Policy | None = None
-        self._observed = 0
         self._tally = {"decisions": 0, "localized": 0, "trips": 0, "reached": 0, "removed": 0}
-
-    def explore_with(self, policy: Policy) -> None:
-        """Let another policy than the random walk fill the memory; its state is no part of this agent's."""
-        self._explorer = policy
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """In training all episodes are for the memory; to walk to a goal is a policy's business."""
         if self._cleaner is not None:
             self._cleaner.begin_episode(env_index, None)
-        elif self._explorer is not None:
-            self._explorer.begin_episode(env_index, None)
+        else:
+            self.gathering.begin_episode(env_index)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """At random, or as the explorer does, until the memory is full; then to random nodes."""
@@ -269,9 +225,7 @@ class SGMAgent:
             self._tally["decisions"] += len(env_indices)
             self._tally["localized"] += len(places)
             return actions
-        if self._explorer is not None:
-            return self._explorer.act(observations, env_indices)
-        return self._rng.integers(self.spec.action_count, size=len(env_indices))
+        return self.gathering.act(observations, env_indices)
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
@@ -280,9 +234,7 @@ class SGMAgent:
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""
         if self._cleaner is None:
-            self._observed += len(transitions.env_indices)
-            self.networks.observe(transitions)
-            self._trail.observe(transitions)
+            self.gathering.observe(transitions)
 
     def update(self) -> Metrics:
         """Learn, make the graph when the memory is full, and clean it afterwards."""
@@ -292,19 +244,19 @@ class SGMAgent:
             self._tally["trips"] += len(finished)
             self._tally["reached"] += sum(finished)
             return self._metrics(self._cleaner.memory)
-        new, self._observed = self._observed, 0
-        metrics = self.networks.update(new)
-        if self._trail.is_full:
+        metrics = self.gathering.learn()
+        if self.gathering.trail.is_full:
             self._start_cleaning(self._now())
         return metrics
 
     def _start_cleaning(self, memory: SparseMemory) -> SGMPolicy:
         """From the next decision on; episodes under way go on."""
-        both = self.networks.retrieval, self.networks.locomotion
-        cleaner = SGMPolicy(self.config, memory, both, self.spec, self._rng)
+        both = self.gathering.networks.retrieval, self.gathering.networks.locomotion
+        cleaner = SGMPolicy(self.config, memory, both, self.spec, self.gathering.rng)
         for env in range(self.spec.env_count):
             cleaner.begin_episode(env, None)
-        self._cleaner, self._trail = cleaner, Trail(self.config.memory, self.spec)
+        self._cleaner = cleaner
+        self.gathering.forget()
         return cleaner
 
     def _metrics(self, memory: SparseMemory) -> Metrics:
@@ -322,38 +274,26 @@ class SGMAgent:
         """The graph, or before the memory is full that of what there is."""
         if self._cleaner is not None:
             return self._cleaner.memory
-        return SparseMemory.build(self._trail, self.networks.retrieval, self.config.sparse)
+        return SparseMemory.build(self.gathering.trail, self.gathering.networks.retrieval, self.config.sparse)
 
     def policy(self, seed: int) -> SGMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
-        frozen = self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
         rng = spawn(seed, ["policy"])["policy"]
-        return SGMPolicy(self.config, replace(self._now()), frozen, self.spec, rng)
+        return SGMPolicy(self.config, replace(self._now()), self.gathering.frozen(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
-        state = AgentState(generators={"act": generator_state(self._rng)}, graph=self._now().state())
-        self.networks.write_state(state)
-        state.counters |= {
-            "full": self._cleaner is not None,
-            "remembered": self._trail.decisions,
-            "tally": dict(self._tally),
-        }
-        if self._cleaner is None:
-            state.replay |= self._trail.state()
-        else:
+        state = AgentState(graph=self._now().state())
+        self.gathering.write_state(state, full=self._cleaner is not None)
+        state.counters["tally"] = dict(self._tally)
+        if self._cleaner is not None:
             self._cleaner.write_state(state)
         return state
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
-        self.networks.read_state(state)
-        restore_generator(self._rng, state.generators["act"])
         self._tally = dict(state.counters["tally"])
-        full = state.counters["full"]
-        if not full:
-            self._trail.load_state(state.replay)
-        if full or self._trail.decisions != state.counters["remembered"]:
-            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.networks.device))
+        if self.gathering.read_state(state):
+            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.gathering.networks.device))
             if "last_views" in state.replay:
                 cleaner.read_state(state)

@@ -12,20 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sfl.core.config import require
 from sfl.core.errors import NoRouteError
-from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Policy, Transitions
+from sfl.core.seeding import spawn
+from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
 from sfl.graph.edges import Edges
 from sfl.graph.planning import Planner, Route
 from sfl.graph.shortcuts import find_shortcuts, temporal_pairs, unit_edges
-from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
-from sfl.learners.networks import NetworkConfig, Networks
+from sfl.learners.gathering import Gathering, GatheringConfig
+from sfl.learners.locomotion import Locomotion
 from sfl.learners.retrieval import Retrieval
-from sfl.learners.trail import Trail, TrailConfig
+from sfl.learners.sights import NodeViews, Sights
+from sfl.learners.trail import Trail
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,9 @@ class GuideConfig:
 
 
 @dataclass(frozen=True)
-class SPTMConfig(NetworkConfig):
+class SPTMConfig(GatheringConfig):
     """Networks, memory, shortcuts and the way along them."""
 
-    updates_per_step: float = 0.0
-    """Gradient steps of each network per environment step, until the memory is full; 0 = they stay as they are."""
-    memory: TrailConfig = TrailConfig()
     shortcuts: ShortcutConfig = ShortcutConfig()
     guide: GuideConfig = GuideConfig()
 
@@ -86,8 +82,7 @@ class SPTMConfig(NetworkConfig):
 class Memory:
     """The nodes and how they are joined."""
 
-    observations: Tensor  # [N, ...]
-    features: Tensor  # [N, F]
+    views: NodeViews
     origin: Array  # [N]
     planner: Planner
 
@@ -95,27 +90,21 @@ class Memory:
     def build(cls, trail: Trail, retrieval: Retrieval, config: ShortcutConfig) -> Memory:
         """The graph of everything remembered so far."""
         seen = trail.remembered()
-        observations = to_device(seen.observations, retrieval.device)
-        features = retrieval.features(observations)
-        scores = retrieval.reachable(features, features).cpu().numpy()
+        views = NodeViews.of(seen.observations, retrieval)
+        scores = retrieval.reachable(views.features, views.features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
         edges = unit_edges(len(seen), np.concatenate([temporal_pairs(seen.walks), shortcuts]))
-        return cls(observations, features, seen.origin, Planner(edges))
+        return cls(views, seen.origin, Planner(edges))
 
     def state(self) -> dict[str, Array]:
         """Plain arrays, with all that acting needs."""
-        edges = self.planner.edges
-        columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
-        nodes = {"observations": self.observations.cpu().numpy(), "features": self.features.cpu().numpy()}
-        return {"origin": self.origin, **nodes, **{f"edge_{name}": column for name, column in columns.items()}}
+        return {"origin": self.origin, **self.views.state(), **self.planner.edges.state()}
 
     @classmethod
     def from_state(cls, state: dict[str, Array], device: torch.device) -> Memory:
         """Take up arrays made by `state`."""
-        columns = (state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
-        edges = Edges(len(state["origin"]), *columns)
-        observations, features = (to_device(state[name], device) for name in ("observations", "features"))
-        return cls(observations, features, state["origin"], Planner(edges))
+        origin = state["origin"]
+        return cls(NodeViews.from_state(state, device), origin, Planner(Edges.from_state(len(origin), state)))
 
 
 class Guide:
@@ -205,50 +194,28 @@ class SPTMPolicy:
         rng: np.random.Generator,
     ) -> None:
         self._config, self._memory, self._spec, self._rng = config, memory, spec, rng
-        self._retrieval, self._locomotion = networks
-        self._views = LastViews(spec, self._retrieval.device)
-        self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
+        self._sights = Sights(networks, spec)
         self._guides: dict[int, Guide] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """A new episode to this goal; without one it is a random walk."""
-        self._views.begin(env_index)
         self._guides.pop(env_index, None)
-        if goal is None:
-            return
-        picture = to_device(goal, self._retrieval.device)
-        features = self._retrieval.features(picture.unsqueeze(0))
-        to_goal = self._retrieval.reachable(features, self._memory.features)[0].cpu().numpy()
-        self._goals[env_index] = (picture, features[0])
-        self._guides[env_index] = Guide(self._config, self._memory.planner, to_goal)
+        to_goal = self._sights.begin(env_index, goal, self._memory.views)
+        if to_goal is not None:
+            self._guides[env_index] = Guide(self._config, self._memory.planner, to_goal)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: localize, plan, choose a waypoint, ask L for the way there."""
         actions = self._rng.integers(self._spec.action_count, size=len(env_indices))
-        rows = [row for row, env in enumerate(env_indices.tolist()) if env in self._guides]
-        if not rows:
+        rows = np.array([row for row, env in enumerate(env_indices.tolist()) if env in self._guides], np.int64)
+        if not len(rows):
             return actions
-        envs = env_indices[rows].tolist()
-        views = self._views.push(observations[rows], env_indices[rows])
-        targets = self._targets(views[1], envs)
-        walking = [place for place, target in enumerate(targets) if target is not None]
-        if walking:
-            wanted = torch.stack([self._picture(envs[place], targets[place]) for place in walking])
-            drawn = self._locomotion.draw(torch.cat([views[:, walking], wanted.unsqueeze(0)]), self._rng)
-            actions[np.array(rows)[walking]] = drawn
+        envs, nodes = env_indices[rows], self._memory.views
+        views, near, goal_near = self._sights.look(observations[rows], envs, nodes)
+        targets = [self._guides[env].step(near[row], float(goal_near[row])) for row, env in enumerate(envs.tolist())]
+        walking, drawn = self._sights.walk(views, envs, targets, nodes, self._rng)
+        actions[rows[walking]] = drawn
         return actions
-
-    def _targets(self, now: Tensor, envs: list[int]) -> list[int | None]:
-        features = self._retrieval.features(now)
-        goals = torch.stack([self._goals[env][1] for env in envs])
-        near = self._retrieval.reachable(features, torch.cat([self._memory.features, goals])).cpu().numpy()
-        count = len(self._memory.features)
-        return [
-            self._guides[env].step(near[row, :count], float(near[row, count + row])) for row, env in enumerate(envs)
-        ]
-
-    def _picture(self, env: int, target: int | None) -> Tensor:
-        return self._goals[env][0] if target == GOAL else self._memory.observations[target]
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
@@ -260,27 +227,16 @@ class SPTMAgent:
 
     def __init__(self, config: SPTMConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec = config, spec
-        self.networks = Networks(config, spec, seed, torch.device(device))
-        self._rng = spawn(seed, ["act"])["act"]
-        self._trail = Trail(config.memory, spec)
+        self.gathering = Gathering(config, spec, seed, device)
         self._memory: Memory | None = None  # made when the trail is full, which is forgotten then
-        self._explorer: Policy | None = None
-        self._observed = 0
-
-    def explore_with(self, policy: Policy) -> None:
-        """Let another policy than the random walk fill the memory; its state is no part of this agent's."""
-        self._explorer = policy
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """In training all episodes are for the memory; to walk to a goal is a policy's business."""
-        if self._explorer is not None:
-            self._explorer.begin_episode(env_index, None)
+        self.gathering.begin_episode(env_index)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """At random, or as the explorer does."""
-        if self._explorer is not None:
-            return self._explorer.act(observations, env_indices)
-        return self._rng.integers(self.spec.action_count, size=len(env_indices))
+        return self.gathering.act(observations, env_indices)
 
     def explain(self, env_index: int) -> Explanation:
         """There is nothing behind a step of exploration."""
@@ -289,19 +245,17 @@ class SPTMAgent:
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""
         if self._memory is None:
-            self._observed += len(transitions.env_indices)
-            self.networks.observe(transitions)
-            self._trail.observe(transitions)
+            self.gathering.observe(transitions)
 
     def update(self) -> Metrics:
         """Learn from what was observed, and make the graph when the memory is full."""
         if self._memory is not None:
             return self._counts(len(self._memory.origin))
-        new, self._observed = self._observed, 0
-        metrics = self.networks.update(new)
-        nodes = len(self._trail)
-        if self._trail.is_full:
-            self._memory, self._trail = self._now(), Trail(self.config.memory, self.spec)
+        metrics = self.gathering.learn()
+        nodes = len(self.gathering.trail)
+        if self.gathering.trail.is_full:
+            self._memory = self._now()
+            self.gathering.forget()
         return metrics | self._counts(nodes)
 
     def _counts(self, nodes: int) -> Metrics:
@@ -312,28 +266,20 @@ class SPTMAgent:
         """The graph, or before the memory is full that of what there is."""
         if self._memory is not None:
             return self._memory
-        return Memory.build(self._trail, self.networks.retrieval, self.config.shortcuts)
+        return Memory.build(self.gathering.trail, self.gathering.networks.retrieval, self.config.shortcuts)
 
     def policy(self, seed: int) -> SPTMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
-        frozen = self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
-        return SPTMPolicy(self.config.guide, self._now(), frozen, self.spec, spawn(seed, ["policy"])["policy"])
+        rng = spawn(seed, ["policy"])["policy"]
+        return SPTMPolicy(self.config.guide, self._now(), self.gathering.frozen(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
-        state = AgentState(generators={"act": generator_state(self._rng)}, graph=self._now().state())
-        self.networks.write_state(state)
-        state.counters |= {"full": self._memory is not None, "remembered": self._trail.decisions}
-        if self._memory is None:
-            state.replay |= self._trail.state()
+        state = AgentState(graph=self._now().state())
+        self.gathering.write_state(state, full=self._memory is not None)
         return state
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
-        self.networks.read_state(state)
-        restore_generator(self._rng, state.generators["act"])
-        full = state.counters["full"]
-        if not full:
-            self._trail.load_state(state.replay)
-        slim = self._trail.decisions != state.counters["remembered"]
-        self._memory = Memory.from_state(state.graph, self.networks.device) if full or slim else None
+        by_graph = self.gathering.read_state(state)
+        self._memory = Memory.from_state(state.graph, self.gathering.networks.device) if by_graph else None

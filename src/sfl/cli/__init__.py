@@ -25,7 +25,7 @@ usage: sfl COMMAND [OPTIONS]
   video RUN              a video of an evaluation episode
   maze COMMAND           build, import and show mazes for ViZDoom
   encoder COMMAND        train and evaluate encoders of frames
-  network COMMAND        train the networks that controller, SPTM and SGM start from
+  network COMMAND        train and evaluate the networks that controller, SPTM, SGM and EC start from
   bench [NAME]           measure speed and memory
   export RUN             a slim copy to move or publish
   demo                   train, compare with the random policy, draw

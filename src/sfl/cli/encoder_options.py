@@ -9,7 +9,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from sfl.cli.options import MachineOptions
-from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, NetworkRecipe
+from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, NetworkJudgement, NetworkRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +57,27 @@ class EvalOptions(MachineOptions, EncoderJudgement):
     """A shipped encoder (place, compact) or a .safetensors file."""
     json: bool = False
     """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkEvalOptions(MachineOptions, NetworkJudgement):
+    """See how often networks are right, in textures and mazes that they have not seen, with chance beside it."""
+
+    file: Positional[str]
+    """A file of `sfl network train`, or networks.safetensors of a checkpoint."""
+    networks: tuple[Literal["retrieval", "locomotion"], ...] = ()
+    """Which; by default those that the file holds."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPlotOptions:
+    """Draw how networks learned."""
+
+    curves: Positional[tuple[Path, ...]]
+    """Loss curves (.csv), as `sfl network train` and `sfl encoder train` write them; each is drawn under its name."""
+    out: Path
+    """The .png file to write."""
+    force: bool = False
+    """Replace a file that exists."""

@@ -1,21 +1,25 @@
-"""`sfl network`: train the retrieval and the locomotion network that controller, SPTM, SGM and EC start from."""
+"""`sfl network`: train and evaluate the retrieval and the locomotion network that controller, SPTM, SGM and EC use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from sfl.cli.parsing import parse
 from sfl.core.errors import unknown_name
 
 HELP = """\
-usage: sfl network train retrieval|locomotion --out FILE.safetensors [OPTIONS]
+usage: sfl network COMMAND [OPTIONS]
 
-  train retrieval      R: are two frames a few decisions apart?
-  train locomotion     L: which action leads from one frame to the other?
+  train retrieval --out FILE.safetensors      R: are two frames a few decisions apart?
+  train locomotion --out FILE.safetensors     L: which action leads from one frame to the other?
+  eval FILE                                   how often they are right, in textures and mazes they have not seen
+  plot CURVE.csv... --out FILE.png            draw how they learned
 
-Both learn from random walks in the training mazes, as `sfl encoder train` does. Agents read both from one file:
---join FILE takes over the network that FILE holds. The paper's mazes are read from --maze-dir or the folder that
-SFL_MAZES names; without, only our own are used. `sfl network train --help` shows all options.
+Both learn from random walks in the training mazes, as `sfl encoder train` does, and write their loss curve (.csv) and
+model card (.md) beside the file. Agents read both from one file: --join FILE takes over the network that FILE holds.
+The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; without, only our own are used.
+`sfl network COMMAND --help` shows the options of a command.
 """
 
 
@@ -31,7 +35,34 @@ def train(args: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"train": train}
+def evaluate(args: Sequence[str]) -> int:
+    """Evaluate the networks of a file."""
+    from sfl.cli.encoder_options import NetworkEvalOptions
+    from sfl.run.console import print_json, print_table
+    from sfl.run.device import prepare
+    from sfl.run.encoder.network_scores import judge_networks, network_cells
+
+    options = parse(NetworkEvalOptions, args, "sfl network eval")
+    rows = judge_networks(options.file, options.networks, options, prepare(options.device, options.threads))
+    if options.json:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_table(network_cells(rows))
+    return 0
+
+
+def plot(args: Sequence[str]) -> int:
+    """Draw loss curves."""
+    from sfl.cli.encoder_options import NetworkPlotOptions
+    from sfl.run.plots.learning import draw_learning
+
+    options = parse(NetworkPlotOptions, args, "sfl network plot")
+    draw_learning(options.curves, options.out, options.force)
+    print(options.out)
+    return 0
+
+
+COMMANDS = {"train": train, "eval": evaluate, "plot": plot}
 
 
 def dispatch(args: Sequence[str]) -> int:
@@ -40,5 +71,6 @@ def dispatch(args: Sequence[str]) -> int:
         print(HELP, end="")
         return 0 if args else 2
     if args[0] not in COMMANDS:
-        raise unknown_name("command", f"network {args[0]}", ["network train"], "`sfl network` shows all.")
+        known = [f"network {name}" for name in COMMANDS]
+        raise unknown_name("command", f"network {args[0]}", known, "`sfl network` shows all.")
     return COMMANDS[args[0]](args[1:])

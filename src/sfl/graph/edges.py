@@ -262,6 +262,16 @@ class Edges:
         empty = np.zeros(0, dtype=np.int64)
         return Edges(size, empty, empty, empty, np.zeros(0))
 
+    @classmethod
+    def from_state(cls, size: int, state: dict[str, Array]) -> Edges:
+        """Take up arrays made by `state`."""
+        return cls(size, *(state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights")))
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays, under the names by which figures and metrics know edges."""
+        columns = {"sources": self.sources, "targets": self.targets, "counts": self.counts, "weights": self.weights}
+        return {f"edge_{name}": column for name, column in columns.items()}
+
     def matrix(self) -> csr_matrix:
         """Weights as a sparse matrix, as scipy's graph routines take them."""
         starts = np.searchsorted(self.sources, np.arange(self.size + 1))

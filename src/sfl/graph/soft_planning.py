@@ -13,6 +13,7 @@ import numpy as np
 
 from sfl.core.config import require
 from sfl.data.types import Array
+from sfl.graph.edges import Edges
 
 UNREACHABLE = -1e6
 """The value between two states that no edges join."""
@@ -153,4 +154,4 @@ class LandmarkMap:
         sources, targets = np.nonzero(self._linked())
         weights = -self.edges[sources, targets]  # steps
         counts = np.ones(len(sources), np.int64)
-        return {"edge_sources": sources, "edge_targets": targets, "edge_counts": counts, "edge_weights": weights}
+        return Edges(len(self.edges), sources, targets, counts, weights).state()

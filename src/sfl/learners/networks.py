@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from sfl.core.config import require
 from sfl.core.errors import CheckpointError
 from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import AgentState, EnvSpec, Metrics, Transitions
+from sfl.data.types import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.learners.locomotion import Locomotion, LocomotionConfig
 from sfl.learners.retrieval import Retrieval, RetrievalConfig
 from sfl.learners.walk_replay import WalkReplay
@@ -34,6 +34,23 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         require(self.updates_per_step >= 0, f"updates-per-step must be 0 or more, got {self.updates_per_step}.")
         require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
+
+
+def take_networks(path: str, arrays: dict[str, Array], networks: Iterable[Retrieval | Locomotion]) -> None:
+    """Networks become those of a file at `path`, which holds these arrays."""
+    for network in networks:
+        try:
+            network.take(arrays)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
+                "and actions that it was trained with."
+            ) from error
+
+
+def start_from(path: str, networks: Sequence[Retrieval | Locomotion]) -> None:
+    """Networks become those of the same names in a file."""
+    take_networks(path, load_networks(path, [network.name for network in networks]), networks)
 
 
 class Networks:
@@ -93,16 +110,3 @@ class Networks:
             self._replay.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
         self._due = state.counters["due"]
-
-
-def start_from(path: str, networks: Sequence[Retrieval | Locomotion]) -> None:
-    """Become the networks of the same names in a file."""
-    arrays = load_networks(path, [network.name for network in networks])
-    for network in networks:
-        try:
-            network.take(arrays)
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"{path} holds another {network.name} network than the settings describe; give the encoder, sizes "
-                "and actions that it was trained with."
-            ) from error

@@ -7,9 +7,11 @@ the names that a checkpoint has for them.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -106,7 +108,7 @@ def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> 
 
 def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of all networks in a file, among them those of these names."""
-    make = f"make one: sfl network train {names[0]} --out FILE{SUFFIX}"
+    make = f"make one: sfl network train {names[0] if names else 'retrieval'} --out FILE{SUFFIX}"
     if not Path(path).is_file():
         raise UsageError(f"Cannot read networks from {path}: No such file; train the run that it is of, or {make}.")
     try:
@@ -120,6 +122,28 @@ def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     if missing:
         raise CheckpointError(f"{path} holds no {missing[0]} network; {make}.")
     return arrays
+
+
+def read_header(path: Path) -> dict[str, str]:
+    """What the header of any file of networks says; nothing in a checkpoint's."""
+    with _opened(path) as file:
+        header: dict[str, str] = file.metadata() or {}
+    return header
+
+
+def tensor_sizes(path: Path) -> dict[str, int]:
+    """How many numbers each array of a file has."""
+    with _opened(path) as file:
+        return {name: math.prod(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="numpy")
+    except OSError as error:
+        raise UsageError(f"Cannot read networks from {path}: {error.strerror or error}.") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
 
 
 def save_networks(networks: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:

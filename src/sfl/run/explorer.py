@@ -34,7 +34,7 @@ def lend_explorer(agent: Agent, env: EnvConfig, seed: int, device: str) -> Explo
     if not isinstance(agent, SPTMAgent | SGMAgent) or not agent.config.memory.explorer:
         return None
     explorer = find_explorer(agent.config.memory, env, seed, device)
-    agent.explore_with(explorer)
+    agent.gathering.explore_with(explorer)
     return explorer
 
 

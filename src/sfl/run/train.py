@@ -24,6 +24,7 @@ from sfl.run.indicators import Indicators
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
+from sfl.run.pretraining import pretraining_of
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
 from sfl.run.version import system_facts
@@ -43,7 +44,8 @@ def train(
     device = prepare(device, threads)
     run = _Training(experiment, seed, device)
     try:
-        made = folder.create(path, experiment, seed, system_facts(device, threads))
+        before = [asdict(one) for one in pretraining_of(experiment.agent)]
+        made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before})
         run.world.save_tasks(made.tasks, experiment.eval)
         run.go(made, wandb)
     finally:

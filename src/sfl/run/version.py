@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -34,6 +35,20 @@ def system_facts(device: str, threads: int) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "cores_lent": core_count(),
         "device": device,
+        "gpu": _gpu_name(device),
         "threads": threads,
         "packages": {name: package_version(name) for name in PACKAGES},
     }
+
+
+def _gpu_name(device: str) -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else None
+
+
+def machine_words(facts: Mapping[str, Any]) -> str:
+    """What system.json says of the machine, for a table."""
+    cores, threads = facts.get("cores_lent", facts.get("cpu_count")), facts.get("threads")
+    where = facts.get("gpu") or facts.get("device", "unknown")
+    return f"{where}, {cores} cores" if where != "cpu" else f"CPU, {threads} of {cores} cores"

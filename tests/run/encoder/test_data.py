@@ -140,7 +140,7 @@ def test_collecting_stops_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -
         clock[0] += 10.0
 
     clock = [0.0]
-    monkeypatch.setattr("sfl.run.encoder.data._walk_round", walk_round)
+    monkeypatch.setattr("sfl.run.encoder.data.walk_round", walk_round)
     monkeypatch.setattr("sfl.run.encoder.data.time.monotonic", lambda: clock[0])
     walks = collect(WalkConfig(**TINY, games=1), 0, "cpu", seconds=25.0)  # type: ignore[arg-type]
     assert walks.frames.shape[0] == 4  # a third round would have ended after 30 seconds

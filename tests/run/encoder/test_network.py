@@ -25,6 +25,7 @@ from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks
 from sfl.run.encoder.network import Name, command, prepare_network
 from sfl.run.encoder.train import Curve, descend
+from sfl.run.pretraining import pretraining_of
 
 from .made import made_walks
 
@@ -115,6 +116,8 @@ def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -
     config = ControllerConfig(
         str(both), RetrievalConfig(encoder="compact", hidden=32), LocomotionConfig(encoder="compact"), replay_size=10
     )
+    before = {one.network: (one.env_steps, one.gradient_steps) for one in pretraining_of(config)}
+    assert before == {"retrieval": (120, 1), "locomotion": (120, 1)}
     agent = ControllerAgent(config, EnvSpec((120, 160, 3), "uint8", 7), 0, "cpu")
     stored = load_file(both)
     for name, value in agent.state_dict().networks.items():

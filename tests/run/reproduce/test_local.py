@@ -172,7 +172,7 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     assert "FAILED random-doom-sgm-random seed 0: sfl: " in shown.err
     assert "sfl: 1 runs are not finished, the first is random-doom-sgm-random seed 0" in shown.err
     report = (tmp_path / "report" / "report.md").read_text()
-    assert "| Random actions | fourroom | paper | 1 |" in report
+    assert "| Random actions | fourroom | the paper's task % | 1 |" in report
     assert "## Runs that failed" in report
     assert "| random-doom-sgm-random seed 0 |" in report
 

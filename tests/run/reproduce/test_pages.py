@@ -10,20 +10,11 @@ import pytest
 
 from sfl.run.folder import RunFolder
 from sfl.run.report import spread
-from sfl.run.reproduce.measures import ANY_NUMBER, measure_of, parameter_count
+from sfl.run.reproduce.budgets import parameter_count
+from sfl.run.reproduce.layout import Grid, Picture, Section, as_html, as_markdown
+from sfl.run.reproduce.measures import ANY_NUMBER, measure_of
 from sfl.run.reproduce.needs import look_at
-from sfl.run.reproduce.pages import (
-    CSV_COLUMNS,
-    Grid,
-    Section,
-    as_html,
-    as_markdown,
-    budget_cells,
-    csv_row,
-    detail_cells,
-    main_cells,
-    write_report,
-)
+from sfl.run.reproduce.pages import CSV_COLUMNS, csv_row, detail_cells, main_cells, write_report
 from sfl.run.reproduce.plan import Plan, Progress
 from sfl.run.reproduce.queue import Failure
 from sfl.run.reproduce.summary import summarise_plan
@@ -104,9 +95,9 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
     assert "3 of 4 runs are finished" in text
     assert "| random-fourroom seed 3 | the disk is full |" in text
     assert "| small | Absent | fourroom | there is no experiment 'absent' yet |" in text
-    assert "| Random \\| actions | fourroom | 3 | 1,200 | - | 0 |" in text
+    assert "| Random \\| actions | fourroom | 3 | 1,200 | training 1,200 | 0 |" in text
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        *("report.md", "report.csv", "report.html", "small-fourroom.svg"),
+        *("report.md", "report.csv", "report.html", "budgets.csv", "small-fourroom.svg"),
     }
 
 
@@ -126,20 +117,10 @@ def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> No
     assert (row["paper"], row["paper_standard_error"], row["mean"]) == (6.72, 0.43, cell.ours.mean)
     assert detail_cells(found)[1][-2:] == ["6.72 ± 0.43", f"{cell.ours.mean - 6.72:+.1f}"]
     (budget,) = found.budgets
-    assert (budget.own.env_steps, budget.read, budget.devices) == (1_200, None, "cpu")
-    assert budget.own.gradient_steps is not None
-    assert budget.own.gradient_steps > 0
-
-
-def test_a_budget_counts_the_runs_that_a_row_reads(plan: Plan) -> None:
-    reader = Entry("Reader", "fourroom", "random-fourroom", name="reader", after=("random-fourroom",))
-    made = planned([table(reader, seeds=1)], plan.runs_dir)
-    train(made.runs[1].experiment, 0, made.runs_dir, "cpu")
-    (found,) = summarise_plan(made, look_at(made.runs), []).tables
-    (budget,) = found.budgets
-    assert budget.read is not None
-    assert (budget.own.env_steps, budget.read.env_steps, budget.read.gradient_steps) == (1_200, 1_200, None)
-    assert budget_cells(budget)[:6] == ["Reader", "fourroom", "1", "1,200 + 1,200", "- + -", "0"]
+    total, known = budget.total(before=False)
+    assert (total.env_steps, known, budget.frozen) == (1_200, True, 0)
+    assert (total.gradient_steps or 0) > 0
+    assert budget.trained == parameter_count(RunFolder(small_run))
 
 
 def test_pages_escape_what_they_are_given() -> None:
@@ -147,6 +128,29 @@ def test_pages_escape_what_they_are_given() -> None:
     assert "&lt;script&gt;" in as_html("t", [section])
     assert "<script>" not in as_html("t", [section])
     assert "| a\\|b |" in as_markdown("t", [section])
+
+
+def test_a_page_is_whole_and_fits_any_screen() -> None:
+    """One file in light and dark, wide tables that scroll, the place above its measure, captions, contents."""
+    numbers = Grid([["", "sgm: easy %"], ["SFL", "90.1 ± 0.2 (paper 92 ± 0.8)"]])
+    why = Grid([["run", "why"], ["a", "why " * 20]], words=(0, 1))
+    page = as_html("t", [Section("one", (numbers, Picture("p", "Success in sgm", "<svg/>"))), Section("two", (why,))])
+    assert "prefers-color-scheme: dark" in page
+    assert page.count('<div class="wide" tabindex="0"><table>') == 2
+    assert "<th>sgm<br>easy %</th>" in page
+    assert "<td>90.1 ± 0.2 <small>(paper 92 ± 0.8)</small></td>" in page
+    assert '<td class="words">a</td><td class="words long">why why' in page
+    assert "<figcaption>Success in sgm</figcaption>" in page
+    assert '<a href="#s1">two</a>' in page
+    assert '<h2 id="s1">two</h2>' in page
+    assert "http" not in page  # nothing is fetched
+    assert "<nav>" not in as_html("t", [Section("one", (numbers,))])
+
+
+def test_every_cell_has_the_papers_number_or_says_that_there_is_none(plan: Plan) -> None:
+    (found,) = summarise_plan(plan, look_at(plan.runs), []).tables
+    assert all(cell.endswith(" (paper -)") for row in main_cells(found)[1:] for cell in row[1:])
+    assert main_cells(found)[0] == ["", "fourroom: the paper's task %", "fourroom: any task %"]
 
 
 def test_the_papers_file_is_part_of_the_package() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from sfl import experiments
 from sfl.agents.sfl.config import FrameSFLConfig
+from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import UnknownNameError
 from sfl.run.reproduce.measures import OTHERS
 from sfl.run.reproduce.paper import FILE, paper_number, paper_numbers
@@ -41,7 +42,9 @@ def test_every_row_of_an_experiment_that_exists_can_be_planned(plan: Plan) -> No
     """An option that its experiment lacks would otherwise show in the report only."""
     wrong = [lack for lack in plan.lacking if not lack.reason.startswith("there is no experiment")]
     assert wrong == []
-    there = {entry.run for _, entry in ENTRIES if {entry.experiment, *entry.after} <= set(experiments.names())}
+    there = {
+        entry.run for _, entry in ENTRIES if {entry.experiment, *entry.after, *entry.shared} <= set(experiments.names())
+    }
     assert there <= {run.experiment.name for run in plan.runs}
     assert {"sfl-fourroom", "paper-doom-sgm-random-add-0.70", "sfl-doom-test-1-fixed-uniform-frontiers"} <= there
 
@@ -63,17 +66,40 @@ def test_options_change_what_the_row_says(plan: Plan) -> None:
     assert agent("sfl-doom-test-1-fixed-uniform-frontiers").navigator.frontier == "uniform"
 
 
-def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller_of_its_seed(tmp_path: Path) -> None:
+def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller(tmp_path: Path) -> None:
     plan = planned([TABLES["ablation-metric"]], tmp_path, "reachability", seeds=2)
     assert plan.lacking == ()
     runs = {(run.experiment.name, run.seed): run for run in plan.runs}
     for seed in (0, 1):
-        run, source = runs["reachability-doom-sgm-random", seed], runs["controller-doom-sgm-random", seed]
+        run, source = runs["reachability-doom-sgm-random", seed], runs["controller-doom-sgm-random", 0]
         assert run.after == (source.path,)
         file = source.path / "checkpoints" / "last" / "networks.safetensors"
         assert run.words[-2:] == ("--agent.metric.networks", str(file))
     assert isinstance(run.experiment.agent, FrameSFLConfig)
     assert run.experiment.agent.metric.measure == "reachability"
+
+
+def test_networks_are_tuned_once_for_a_maze_and_explorers_trained_for_each_seed() -> None:
+    plan = planned([TABLES["table-fixed"]], Path("runs"), "^ec-sptm-doom-test-1", tiny=False, seeds=3)
+    made = [(run.experiment.name, run.seed) for run in plan.runs]
+    names = ("ec-doom-test-1-fixed", "controller-doom-test-1-fixed", "ec-sptm-doom-test-1-fixed")
+    assert made == [*((name, 0) for name in names), *((name, seed) for seed in (1, 2) for name in names[::2])]
+    last = plan.runs[-1]
+    explorer, controller = Path("runs/ec-doom-test-1-fixed/seed-0002"), Path(f"runs/{names[1]}/seed-0000")
+    assert last.after == (explorer, controller)
+    assert isinstance(last.experiment.agent, SPTMConfig)
+    assert last.experiment.agent.memory.explorer == str(explorer)
+    assert last.experiment.agent.networks == str(controller / "checkpoints" / "last" / "networks.safetensors")
+
+
+def test_rows_with_networks_of_ec_read_its_run_of_the_same_seed() -> None:
+    plan = planned([TABLES["ablation-ec"]], Path("runs"), "ec-networks$", tiny=False, seeds=2)
+    second = {run.experiment.name: run for run in plan.runs if run.seed == 1}
+    explorer = second.pop("ec-doom-test-1-fixed").path
+    assert len(second) == 3
+    for run in second.values():
+        assert run.after == (explorer,)
+        assert getattr(run.experiment.agent, "networks", "").startswith(f"{explorer}/")
 
 
 @pytest.mark.parametrize(("table", "entry"), ENTRIES, ids=lambda part: getattr(part, "run", getattr(part, "name", "")))
@@ -83,7 +109,9 @@ def test_every_row_has_a_column_and_names_a_row_of_the_paper(table: Table, entry
     rows = {row for name, row, *_ in paper_numbers() if name == table.name}
     figure_only = {"mss"} if table.name == "curves-minigrid" else set()
     assert entry.paper in {*rows, *figure_only, ""}
-    assert bool(entry.name) or not entry.options or bool(entry.after), "a run with options needs a name of its own"
+    assert bool(entry.name) or not entry.options or bool(entry.after + entry.shared), (
+        "a run with options needs a name of its own"
+    )
     assert all(column.measure in {*OTHERS, "easy", "medium", "hard", "hardest", "paper", "any"} for column in columns)
 
 

@@ -122,15 +122,12 @@ class SFLAgent:
         self.representation.write_state(state)
         if self._scout is not None:
             self._scout.write_state(state)
-        edges = self.edges
-        columns = {"sources": edges.sources, "targets": edges.targets, "counts": edges.counts, "weights": edges.weights}
-        state.graph = self.memory.state() | self.statistics.state() | {f"edge_{k}": v for k, v in columns.items()}
-        state.graph |= self.memory.candidate_state()
+        state.graph = self.memory.state() | self.statistics.state() | self.edges.state() | self.memory.candidate_state()
         state.counters |= {
             "env_steps": self.env_steps,
             "acted": self._acted,
             "tally": dict(self._tally),
-            "edge_size": edges.size,
+            "edge_size": self.edges.size,
             "tracks": [[track.landmark, track.steps, track.random] for track in self._tracks],
             "trips": self._walker.state(),
         }
@@ -147,8 +144,7 @@ class SFLAgent:
         self.memory.load_state(graph)
         self.memory.load_candidate_state(graph)
         self.statistics.load_state(graph)
-        columns = (graph[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights"))
-        self._walker.planner = Planner(Edges(counters["edge_size"], *columns))
+        self._walker.planner = Planner(Edges.from_state(counters["edge_size"], graph))
         self.env_steps, self._acted, self._tally = counters["env_steps"], counters["acted"], dict(counters["tally"])
         self._tracks = [Track(*row) for row in counters["tracks"]]
         self._walker.load_state(counters["trips"])

@@ -1,4 +1,4 @@
-"""What `sfl encoder train` and `sfl encoder eval` may be told."""
+"""What `sfl encoder` and `sfl network` may be told: how to train, and how to evaluate."""
 
 from __future__ import annotations
 
@@ -129,17 +129,14 @@ class NetworkRecipe(LearningConfig):
 
 
 @dataclass(frozen=True)
-class EncoderJudgement:
-    """How an encoder is evaluated."""
+class WalkJudgement:
+    """Random walks in which encoders and networks are evaluated: the same for all of them."""
 
     mazes: tuple[str, ...] = ()
     """Mazes to look at, in test textures; by default all (without the paper's, if their folder is not named)."""
-    views: int = 5_000
-    """Stored views of each maze, at random places and headings."""
-    queries: int = 1_000
-    """Other views; the most similar stored one of each is looked for."""
     pairs: int = 2_000
-    """Pairs of moments of random walks, half of them near (1 to 5 decisions), half far (more than 25)."""
+    """Pairs of moments of random walks, half of them near (at most 5 decisions), half far (more than 25, for networks
+    more than 24)."""
     walk_length: int = 500
     """Frames of those walks."""
     walks: int = 4
@@ -152,6 +149,42 @@ class EncoderJudgement:
     """The folder with the paper's mazes; by default what SFL_MAZES names."""
 
     def __post_init__(self) -> None:
-        for name, least in {"views": 1, "queries": 1, "pairs": 4, "walks": 1, "walk_length": 2}.items():
+        for name, least in {"pairs": 4, "walks": 1, "walk_length": 2}.items():
             value = getattr(self, name)
             require(value >= least, _at_least(name, least, value))
+
+
+@dataclass(frozen=True)
+class EncoderJudgement(WalkJudgement):
+    """How an encoder is evaluated."""
+
+    views: int = 5_000
+    """Stored views of each maze, at random places and headings."""
+    queries: int = 1_000
+    """Other views; the most similar stored one of each is looked for."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("views", "queries"):
+            value = getattr(self, name)
+            require(value >= 1, _at_least(name, 1, value))
+
+
+@dataclass(frozen=True)
+class NetworkJudgement(WalkJudgement):
+    """How retrieval and locomotion networks are evaluated."""
+
+    chases: int = 5_000
+    """Moments of those walks with a goal 1 to `locomotion.ahead` decisions on, as many of each distance."""
+    retrieval: RetrievalConfig = RetrievalConfig()
+    locomotion: LocomotionConfig = LocomotionConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ahead = self.locomotion.ahead
+        require(self.chases >= ahead, _at_least("chases", ahead, self.chases))
+        require(self.walk_length > ahead, _at_least("walk_length", ahead + 1, self.walk_length))
+        for name in ("retrieval", "locomotion"):
+            config, usual = getattr(self, name), type(getattr(self, name))()
+            same = (config.learning_rate, config.batch_size) == (usual.learning_rate, usual.batch_size)
+            require(same, f"--{name}.learning-rate and --{name}.batch-size are for training; leave them out.")

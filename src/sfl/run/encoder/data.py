@@ -76,7 +76,7 @@ def collect(config: WalkConfig, seed: int, device: str, seconds: float | None) -
     supply = TrainingMazes(config.mazes, config.maze_dir, spawn(seed, ["mazes"])["mazes"])
     count, per_maze = config.maze_count, config.walks_per_maze
     shape = (count * per_maze, config.walk_length, *config.frame_size, 3)
-    _check_memory(shape, device)
+    check_memory(shape, device)
     frames = torch.empty(shape, dtype=torch.uint8, device=device)
     actions = np.zeros(shape[:2], np.uint8)
     games = config.games or 4 * core_count()
@@ -86,7 +86,7 @@ def collect(config: WalkConfig, seed: int, device: str, seconds: float | None) -
         mazes = [supply.draw() for _ in range(min(games, count - len(names)))]
         rngs = spawn(seed, [f"walks/{len(names) + number}" for number in range(len(mazes))])
         first = len(names) * per_maze
-        _walk_round(config, mazes, frames[first:], actions[first:], list(rngs.values()))
+        walk_round(config, mazes, frames[first:], actions[first:], list(rngs.values()))
         names += [maze.name for maze in mazes]
         before, spent = spent, time.monotonic() - started
         latest = spent - before
@@ -96,7 +96,7 @@ def collect(config: WalkConfig, seed: int, device: str, seconds: float | None) -
     return Walks(frames[:walked], np.repeat(np.arange(len(names)), per_maze), tuple(names), actions[:walked])
 
 
-def _walk_round(
+def walk_round(
     config: WalkConfig, mazes: list[Maze], frames: Tensor, actions: Array, rngs: list[np.random.Generator]
 ) -> None:
     """Walks in one copy of a maze per game into the first rows of frames [N, T, H, W, 3] and actions [N, T]."""
@@ -114,7 +114,7 @@ def _store(frames: Tensor, rows: Array, moments: Moments, half_size: bool) -> No
     frames[places[0], places[1]] = halve(fresh) if half_size else fresh
 
 
-def _check_memory(shape: tuple[int, ...], device: str) -> None:
+def check_memory(shape: tuple[int, ...], device: str) -> None:
     """Frames that do not fit are refused before the first is collected, not when the machine has run out."""
     if device == "cpu":
         room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -16,15 +16,14 @@ from sfl.envs.vizdoom import Places
 from sfl.learners.reachability import ReachabilityConfig, ReachabilityDraw
 from sfl.nn.frame_encoders import FrameEncoder
 from sfl.run.encoder.config import EncoderJudgement
-from sfl.run.encoder.mazes import TRAINING_MAZES, evaluation_mazes
-from sfl.run.encoder.walks import random_walks
+from sfl.run.encoder.mazes import evaluation_mazes, unseen
+from sfl.run.encoder.walks import GAMES_PER_MAZE, judging_generators, random_walks, walks_per_game
 from sfl.run.progress import note
 
 NEAR_PLACE = 100.0
 """Map units within which two views are of the same place."""
 NEAR_HEADING = 45.0
 """Degrees within which two views of a place show the same."""
-GAMES_PER_MAZE = 2  # fixed, so that the same walks are taken on any machine
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,9 @@ def _view_features(encoder: FrameEncoder, pool: GamePool, poses: Sequence[Array]
 
 def _walk_features(encoder: FrameEncoder, pool: GamePool, judgement: EncoderJudgement) -> list[Array]:
     """[W, T, F] for each maze: the features along random walks."""
-    each = -(-judgement.walks // GAMES_PER_MAZE)
+    each = walks_per_game(judgement.walks)
     features = np.empty((pool.count, each, judgement.walk_length, encoder.dim), np.float32)
-    names = [f"walks/{pool.places[game].maze.name}/{game % GAMES_PER_MAZE}" for game in range(pool.count)]
-    rngs = list(spawn(judgement.seed, names).values())
+    rngs = judging_generators([places.maze.name for places in pool.places[::GAMES_PER_MAZE]], judgement.seed)
     for moments in random_walks(pool, each, judgement.walk_length, rngs):
         features[moments.games, moments.walks, moments.times] = _encode(encoder, moments.frames)
     return list(features.reshape(-1, GAMES_PER_MAZE * each, *features.shape[2:]))
@@ -129,7 +127,7 @@ def _row(maze: Maze, poses: Array, views: Array, walks: Array, judgement: Encode
     errors = place_errors(views[count:], views[:count], poses[count:], poses[:count])
     return PlaceRow(
         maze=maze.name,
-        unseen="textures" if maze.name in TRAINING_MAZES else "maze",
+        unseen=unseen(maze.name),
         pair_accuracy=pair_accuracy(walks, judgement.pairs, rng),
         found=float((errors <= NEAR_PLACE).mean()),
         possible=float(has_near_view(poses[count:], poses[:count]).mean()),

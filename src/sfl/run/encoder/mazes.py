@@ -65,6 +65,11 @@ class TrainingMazes:
         return load_maze(name, self._maze_dir, Textures("train", "dense", draw_seed(self._rng)))
 
 
+def unseen(name: str) -> str:
+    """What of an evaluation maze training has not shown: its `textures`, or the `maze` and its textures."""
+    return "textures" if name in TRAINING_MAZES else "maze"
+
+
 def evaluation_mazes(chosen: Sequence[str], maze_dir: Path | None) -> list[Maze]:
     """Mazes in test textures (those of the paper that come with textures keep them)."""
     return [load_maze(name, maze_dir) for name in available(EVALUATION_MAZES, chosen, maze_dir)]

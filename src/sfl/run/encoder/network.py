@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -23,13 +24,14 @@ from sfl.learners.reachability import ReachabilityDraw, reachability_loss
 from sfl.learners.retrieval import RetrievalNetwork
 from sfl.nn.frame_encoders import FRAME_SIZE, RGB
 from sfl.nn.observation_networks import action_network
-from sfl.nn.weights import load_networks, save_networks
+from sfl.nn.weights import load_networks, read_header, save_networks
 from sfl.run.console import write_rows
 from sfl.run.device import prepare
 from sfl.run.encoder.card import changed, recipe_lines, training_card, training_lines
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks, collect
 from sfl.run.encoder.train import Judged, check_out, descend
+from sfl.run.pretraining import cards_in
 
 Name = Literal["retrieval", "locomotion"]
 SHAPE = (*FRAME_SIZE, RGB)
@@ -63,7 +65,9 @@ def train_network(
     times = {"collecting": collected, "training": time.monotonic() - started - collected}
     public = replace(recipe, maze_dir=None)
     card = training_card(public, command(name, public, out, join), walks, curve, times, device)
-    save_networks(others | _named(name, network), out, card | {"networks": " ".join(_names(others, name))})
+    cards = json.dumps(({} if join is None else cards_in(read_header(Path(join)))) | {name: card})
+    names = " ".join(_names(others, name))
+    save_networks(others | _named(name, network), out, card | {"networks": names, "cards": cards})
     if curve:
         write_rows(out.with_suffix(".csv"), curve)
     write_whole(out.with_suffix(".md"), _page(name, out, card, public).encode(), force=True)

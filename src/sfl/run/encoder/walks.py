@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs.vector import GameEpisode, GamePool
 from sfl.envs.vizdoom import ACTIONS
+
+GAMES_PER_MAZE = 2
+"""Games that walk in a maze when something is evaluated; fixed, so that the walks are the same on any machine."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,16 @@ class Moments:
     times: Array  # [n] decisions since the walk's start
     frames: Array  # [n, 120, 160, 3]
     actions: Array  # [n] taken next, except after a walk's last moment
+
+
+def judging_generators(mazes: Sequence[str], seed: int) -> list[np.random.Generator]:
+    """One for each game of each maze, in the order of games; they depend on the seed and the maze alone."""
+    return list(spawn(seed, [f"walks/{maze}/{game}" for maze in mazes for game in range(GAMES_PER_MAZE)]).values())
+
+
+def walks_per_game(walks: int) -> int:
+    """So that a maze has as many walks as asked for, or one more."""
+    return -(-walks // GAMES_PER_MAZE)
 
 
 def random_walks(pool: GamePool, count: int, length: int, rngs: Sequence[np.random.Generator]) -> Iterator[Moments]:

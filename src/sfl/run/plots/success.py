@@ -57,14 +57,21 @@ def success_figure(rows: Sequence[EpisodeRow]) -> Figure:
         axes.set_ylabel("success (%)", fontsize=11)
         axes.set_ylim(-3, 103)
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+        axes.xaxis.set_major_formatter(lambda value, _: steps_text(value))
         axes.grid(color="#E5E5E5", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
     drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
     named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
-    title = "mean over seeds, band: standard error"
-    figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, ncols=3, frameon=False)
+    title, columns = "mean over seeds, band: standard error", 2 * max(1, len(levels) // 2)
+    figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, ncols=columns, frameon=False)
     return figure
+
+
+def steps_text(steps: float) -> str:
+    """A number of steps on an axis."""
+    if steps >= 1_000_000:
+        return f"{steps / 1_000_000:g}M"
+    return f"{steps / 1_000:g}k" if steps else "0"
 
 
 def success_svg(rows: Sequence[EpisodeRow]) -> str:

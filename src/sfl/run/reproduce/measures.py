@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from sfl.run.checkpoint import present
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EpisodeRow, summarise
 from sfl.run.folder import RunFolder, read_episodes
@@ -29,7 +27,8 @@ class Measure:
 
 def measure_of(name: str) -> Measure:
     """The measure of that name; every other name is a level of the evaluation."""
-    return OTHERS.get(name) or Measure(f"{name} %", PERCENT, lambda folder: _success(folder, name))
+    heading = {"paper": "the paper's task %", "any": "any task %"}.get(name, f"{name} %")
+    return OTHERS.get(name) or Measure(heading, PERCENT, lambda folder: _success(folder, name))
 
 
 def final_episodes(folder: RunFolder) -> list[EpisodeRow]:
@@ -67,17 +66,3 @@ OTHERS = {
     ),
 }
 """Everything that is not success."""
-
-
-NOT_LEARNED = ("target", "whitening")
-"""Parts of a checkpoint's networks that are copies or statistics of others."""
-
-
-def parameter_count(folder: RunFolder) -> int:
-    """Parameters of the networks in the last checkpoint, running statistics of batch normalization among them."""
-    from safetensors import safe_open
-
-    file: Path = present(folder.last) / "networks.safetensors"
-    with safe_open(file, "np") as tensors:
-        shapes = {name: tensors.get_slice(name).get_shape() for name in tensors.keys()}  # noqa: SIM118
-    return sum(math.prod(shape) for name, shape in shapes.items() if name.partition(".")[0] not in NOT_LEARNED)

@@ -144,7 +144,7 @@ class _Planner:
         self.lacking: list[LackingRow] = []
 
     def add(self, table: Table, entry: Entry, seeds: int) -> None:
-        absent = [name for name in (entry.experiment, *entry.after) if name not in self._known]
+        absent = [name for name in (entry.experiment, *entry.after, *entry.shared) if name not in self._known]
         if absent:
             self.lacking.append(LackingRow(table.name, entry, f"there is no experiment {absent[0]!r} yet"))
             return
@@ -154,8 +154,8 @@ class _Planner:
             self.lacking.append(LackingRow(table.name, entry, str(error)))
             return
         for seed in range(seeds):
-            for name in entry.after:
-                self._keep(self._planned(Entry("", "", name), seed))
+            for name, source_seed in entry.sources(seed):
+                self._keep(self._planned(Entry("", "", name), source_seed))
         for run in made:
             self._keep(run)
 
@@ -165,14 +165,14 @@ class _Planner:
             raise ValueError(f"two rows call different runs {run.title}: {other.words} and {run.words}")
 
     def _planned(self, entry: Entry, seed: int) -> PlannedRun:
-        places = {"runs": str(self._runs_dir), "seed": seed_name(seed)}
+        places = {"runs": str(self._runs_dir), "seed": seed_name(seed), "first": seed_name(0)}
         options = tuple(option.format(**places) for option in entry.options)
         named = ("--name", entry.name) if entry.name else ()
         settings = (*self._sizes.words(), *named, *options)
         experiment = self._configured(entry.experiment, settings)
         words = (entry.experiment, "--seed", str(seed), *settings)
         path = run_folder(self._runs_dir, entry.run, seed)
-        after = tuple(run_folder(self._runs_dir, name, seed) for name in entry.after)
+        after = tuple(run_folder(self._runs_dir, *source) for source in entry.sources(seed))
         return PlannedRun(experiment, seed, words, path, after)
 
     def _configured(self, name: str, settings: tuple[str, ...]) -> Experiment:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +9,8 @@ from pathlib import Path
 from sfl.run.evaluate import EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.report import Spread, spread
-from sfl.run.reproduce.measures import last_value, measure_of, parameter_count
+from sfl.run.reproduce.budgets import Budget, budget_of
+from sfl.run.reproduce.measures import measure_of
 from sfl.run.reproduce.paper import PaperNumber, paper_number
 from sfl.run.reproduce.plan import LackingRow, Plan, PlannedRun, Progress
 from sfl.run.reproduce.queue import Failure
@@ -30,38 +29,13 @@ class Cell:
 
     def __str__(self) -> str:
         ours = "-" if self.ours is None else number_text(self.ours)
-        return ours if self.paper is None else f"{ours} (paper {self.paper})"
+        return f"{ours} (paper {'-' if self.paper is None else self.paper})"
 
 
 def number_text(found: Spread) -> str:
     """Mean and standard error."""
     error = "" if found.standard_error is None else f" ± {found.standard_error:.1f}"
     return f"{found.mean:.1f}{error}"
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What training took: of a row's own runs, and of the runs that these read; means over seeds."""
-
-    env_steps: float | None
-    gradient_steps: float | None
-    seconds: float | None
-    """Evaluation and saving left out."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a method was given and took, by the folders of its runs."""
-
-    row: str
-    place: str
-    run: str
-    seeds: int
-    own: Spent
-    read: Spent | None
-    """None: it reads no other run."""
-    parameters: float
-    devices: str
 
 
 @dataclass(frozen=True)
@@ -111,7 +85,7 @@ def _table(plan: Plan, table: Table, states: dict[Path, Progress]) -> TableSumma
         columns = [column for column in table.columns if column.place == entry.place]
         cells += [_cell(table, entry, column, done) for column in columns]
         if done:
-            budgets.append(_budget(plan.runs_dir, entry, done))
+            budgets.append(budget_of(plan.runs_dir, entry, done))
         if done and table.curves:
             rows = [row for folder in done for row in read_episodes(folder.episodes)]
             curves.setdefault(entry.place, []).extend(replace(row, experiment=entry.row) for row in rows)
@@ -125,29 +99,3 @@ def _cell(table: Table, entry: Entry, column: Column, done: Sequence[RunFolder])
     ours = spread(values, measure.bounds) if values else None
     paper = paper_number(table.name, entry.paper, column.place, column.measure)
     return Cell(entry.row, column, entry.run, ours, paper)
-
-
-def _budget(runs_dir: Path, entry: Entry, done: Sequence[RunFolder]) -> Budget:
-    facts = [json.loads((folder.path / "system.json").read_text()) for folder in done]
-    devices = sorted({str(fact.get("device", "unknown")) for fact in facts})
-    parameters = _mean([parameter_count(folder) for folder in done]) or 0.0
-    read = [[RunFolder(runs_dir / name / folder.path.name) for name in entry.after] for folder in done]
-    own = _spent([[folder] for folder in done])
-    borrowed = _spent(read) if entry.after else None
-    return Budget(entry.row, entry.place, entry.run, len(done), own, borrowed, parameters, ", ".join(devices))
-
-
-def _spent(seeds: Sequence[Sequence[RunFolder]]) -> Spent:
-    """Summed over the runs of each seed."""
-    metrics = ("env_steps", "train/gradient_steps", "time/wall_seconds")
-    return Spent(*(_mean([_total(folders, metric) for folders in seeds]) for metric in metrics))
-
-
-def _total(folders: Sequence[RunFolder], metric: str) -> float | None:
-    known = [value for folder in folders if (value := last_value(folder, metric)) is not None]
-    return math.fsum(known) if known else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None

@@ -30,16 +30,23 @@ class Entry:
     paper: str = ""
     """The row of the paper's numbers that it is held against; empty: the paper has none."""
     options: tuple[str, ...] = ()
-    """Words for `sfl train`; `{runs}` stands for the folder of runs and `{seed}` for `seed-0000`."""
+    """Words for `sfl train`; `{runs}` stands for the folder of runs, `{seed}` for `seed-0003` and `{first}` for
+    `seed-0000`."""
     name: str = ""
     """What runs with options of their own are called; empty: as the experiment."""
     after: tuple[str, ...] = ()
     """Experiments whose run of the same seed it reads, and which are therefore made first."""
+    shared: tuple[str, ...] = ()
+    """Experiments whose run of seed 0 serves all of its seeds."""
 
     @property
     def run(self) -> str:
         """The name of its runs."""
         return self.name or self.experiment
+
+    def sources(self, seed: int) -> list[tuple[str, int]]:
+        """Experiment and seed of every run that its run of a seed reads."""
+        return [*((name, seed) for name in self.after), *((name, 0) for name in self.shared)]
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,14 @@ def _columns(places: Iterable[str], measures: Sequence[str]) -> tuple[Column, ..
     return tuple(Column(place, measure) for place in places for measure in measures)
 
 
-def _networks_of(controller: str, option: str = "--agent.networks") -> tuple[str, ...]:
-    """The options of a method that takes the two networks of a controller, tuned in the same maze."""
-    return (option, f"{{runs}}/{controller}/{{seed}}/checkpoints/last/networks.safetensors")
+def _networks_of(run: str, option: str = "--agent.networks") -> tuple[str, ...]:
+    """The options of a method that takes the networks of another run."""
+    return (option, f"{{runs}}/{run}/checkpoints/last/networks.safetensors")
+
+
+def _tuned_networks(controller: str) -> tuple[str, ...]:
+    """Those of a controller. Its first run serves every seed: networks are tuned once for a maze and a spawn."""
+    return _networks_of(f"{controller}/{{first}}")
 
 
 def _explorer(name: str) -> tuple[str, ...]:
@@ -83,16 +95,20 @@ def _tuned(row: str, method: str, maze: str, spawn: str, paper: str) -> Entry:
     """SPTM or SGM with the networks of the controller in the same maze."""
     controller = f"controller-doom-{maze}-{spawn}"
     experiment = f"{method}-doom-{maze}-{spawn}"
-    return Entry(row, maze, experiment, paper, _networks_of(controller), after=(controller,))
+    return Entry(row, maze, experiment, paper, _tuned_networks(controller), shared=(controller,))
 
 
-def _explored(row: str, method: str, maze: str, paper: str, networks: str = "controller") -> Entry:
-    """SPTM or SGM over a graph that a frozen EC policy fills, with networks trained on FS or on EC's walks."""
-    explorer, source = f"ec-doom-{maze}-fixed", f"{networks}-doom-{maze}-fixed"
-    experiment = f"ec-{method}-doom-{maze}-fixed"
-    options = (*_explorer(explorer), *_networks_of(source))
-    name = "" if networks == "controller" else f"{experiment}-ec-networks"
-    return Entry(row, maze, experiment, paper, options, name, tuple(dict.fromkeys((explorer, source))))
+def _explored(row: str, method: str, maze: str, paper: str, own_networks: bool = False) -> Entry:
+    """SPTM or SGM over a graph that a frozen EC policy fills, with networks trained on FS or on EC's own walks.
+
+    Every seed has an explorer of its own, which fills another graph.
+    """
+    explorer, controller = f"ec-doom-{maze}-fixed", f"controller-doom-{maze}-fixed"
+    plain = Entry(row, maze, f"ec-{method}-doom-{maze}-fixed", paper, _explorer(explorer), after=(explorer,))
+    if own_networks:
+        options = (*plain.options, *_networks_of(f"{explorer}/{{seed}}"))
+        return replace(plain, options=options, name=f"{plain.experiment}-ec-networks")
+    return replace(plain, options=(*plain.options, *_tuned_networks(controller)), shared=(controller,))
 
 
 def _table_random() -> Table:
@@ -139,11 +155,11 @@ def _curves(name: str, title: str, places: Sequence[str], experiment: str, level
 
 def _ablation_metric() -> Table:
     experiment, controller = "reachability-doom-sgm-random", "controller-doom-sgm-random"
-    networks = _networks_of(controller, "--agent.metric.networks")
+    networks = _networks_of(f"{controller}/{{first}}", "--agent.metric.networks")
     entries = (
         Entry("SFS, our settings", "sgm", "sfl-doom-sgm-random", "sfl"),
         Entry("SFS, the paper's settings", "sgm", "paper-doom-sgm-random", "sfl"),
-        Entry("SPTM's reachability network", "sgm", experiment, "reachability", networks, after=(controller,)),
+        Entry("SPTM's reachability network", "sgm", experiment, "reachability", networks, shared=(controller,)),
     )
     title = "Ablation: the metric, random spawn in SGM-Map"
     return Table("ablation-metric", title, _columns(["sgm"], RANDOM_LEVELS), entries)
@@ -244,23 +260,22 @@ def _ablation_ec() -> Table:
     maze, entries = "test-1", []
     controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
     entries.append(Entry("- / FS / controller", maze, controller, "controller-fs"))
-    for walker, source in (("RS", anywhere), ("EC", "ec-doom-test-1-fixed")):
-        options = (*_networks_of(source), "--agent.updates-per-step", "0", "--train.steps", "1000")
-        name, paper = f"{controller}-{walker.lower()}-networks", f"controller-{walker.lower()}"
-        entries.append(Entry(f"- / {walker} / controller", maze, controller, paper, options, name, (source,)))
+    frozen = ("--agent.updates-per-step", "0", "--train.steps", "1000", "--train.log-every", "1000")
+    explorer = "ec-doom-test-1-fixed"
+    of_walks, of_explorer = _tuned_networks(anywhere), _networks_of(f"{explorer}/{{seed}}")
+    rs, ec = (Entry(f"- / {who} / controller", maze, controller, f"controller-{who.lower()}") for who in ("RS", "EC"))
+    entries += [
+        replace(rs, options=(*of_walks, *frozen), name=f"{controller}-rs-networks", shared=(anywhere,)),
+        replace(ec, options=(*of_explorer, *frozen), name=f"{controller}-ec-networks", after=(explorer,)),
+    ]
     for method in ("sptm", "sgm"):
         shown = method.upper()
-        options = (*_networks_of(anywhere), "--env.spawn", "random")
-        options += ("--env.pairs", f"{{runs}}/{controller}/{{seed}}/tasks.json")  # the tasks of the fixed spawn
-        base = f"{method}-doom-test-1-fixed"
-        walked = Entry(
-            f"RS / RS / {shown}", maze, base, f"rs-rs-{method}", options, f"{base}-rs", (anywhere, controller)
-        )
+        walked = Entry(f"RS / RS / {shown}", maze, f"{method}-rs-doom-test-1-fixed", f"rs-rs-{method}")
         entries += [
             _tuned(f"FS / FS / {shown}", method, maze, "fixed", f"fs-fs-{method}"),
-            walked,
+            replace(walked, options=_tuned_networks(anywhere), shared=(anywhere,)),
             _explored(f"EC / FS / {shown}", method, maze, f"ec-fs-{method}"),
-            _explored(f"EC / EC / {shown}", method, maze, f"ec-ec-{method}", networks="ec"),
+            _explored(f"EC / EC / {shown}", method, maze, f"ec-ec-{method}", own_networks=True),
         ]
     entries += [
         Entry("MSS", maze, "mss-doom-test-1-fixed", "mss"),

@@ -1,0 +1,72 @@
+"""Every experiment by its name, and what each is in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sfl.agents import agent_name
+from sfl.core.errors import unknown_name
+from sfl.envs.config import DoomConfig
+from sfl.experiments import rivals, sfl_grids, sfl_mazes
+from sfl.run.config import Experiment
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (*sfl_grids.experiments(), *sfl_mazes.experiments(), *rivals.experiments())
+}
+
+
+def names() -> list[str]:
+    """All experiments, ours first."""
+    return list(EXPERIMENTS)
+
+
+def get(name: str) -> Experiment:
+    """An experiment by name; a name that does not exist is answered with the nearest that does."""
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, EXPERIMENTS, "`sfl list` shows all.")
+    return EXPERIMENTS[name]
+
+
+def overview() -> Iterator[tuple[str, str]]:
+    """Names and descriptions for `sfl list`; experiments that differ in the maze only share a line."""
+    families: dict[str, list[Experiment]] = {}
+    for experiment in EXPERIMENTS.values():
+        families.setdefault(_family(experiment), []).append(experiment)
+    for family, members in families.items():
+        mazes = [member.env.maze for member in members if isinstance(member.env, DoomConfig)]
+        line = describe(members[0].name)
+        yield family, f"{line}; MAZE: {', '.join(mazes)}" if "MAZE" in family else line
+
+
+def _family(experiment: Experiment) -> str:
+    """The name, with MAZE where it says which."""
+    env = experiment.env
+    return experiment.name.replace(f"-{env.maze}-", "-MAZE-") if isinstance(env, DoomConfig) else experiment.name
+
+
+def describe(name: str) -> str:
+    """What an experiment is, in one line."""
+    experiment = get(name)
+    named = name.startswith(("ec-", "mss-"))
+    kind = agent_name(experiment.agent) if named else name.split("-", maxsplit=1)[0]
+    meaning = {
+        "sfl": "SFL, our settings",
+        "paper": "SFL, the paper's settings",
+        "reachability": "SFL, the paper's settings with SPTM's reachability network as the metric",
+        "tabular": "SFL with one-hot phi and exact psi",
+        "random": "the uniform random policy",
+        "ec": "Episodic Curiosity",
+        "ec-sptm": "SPTM over walks of Episodic Curiosity",
+        "ec-sgm": "SGM over walks of Episodic Curiosity",
+        "controller": "the visual controller",
+        "sptm": "semi-parametric topological memory",
+        "sgm": "sparse graphical memory",
+        "mss": "Mapping State Space",
+        "mss-oracle": "Mapping State Space rewarded by true positions",
+    }[kind]
+    env = experiment.env
+    where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
+    if isinstance(env, DoomConfig) and f"-{env.maze}" not in name:
+        where += ", in any maze: --env.maze NAME|FILE"
+    return f"{meaning}; {where}; {experiment.train.steps:,} steps"

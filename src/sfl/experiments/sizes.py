@@ -1,0 +1,82 @@
+"""The same experiment, smaller: in seconds, or with another budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sfl.agents import AgentConfig
+from sfl.agents.controller import ControllerConfig
+from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sgm import SGMConfig
+from sfl.agents.sptm import SPTMConfig
+from sfl.core.config import require
+from sfl.envs.config import DoomConfig
+from sfl.run.config import Experiment
+
+
+def tiny(experiment: Experiment) -> Experiment:
+    """The same experiment in seconds: every part runs, nothing is learned well."""
+    train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
+    env, tasks = experiment.env, replace(experiment.eval, episodes=4)
+    if isinstance(env, DoomConfig):  # games take a second each to start
+        env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
+        train = replace(train, env_count=min(train.env_count, 4))
+    return replace(experiment, env=env, agent=_tiny_agent(experiment.agent), train=train, eval=tasks)
+
+
+def _tiny_agent(agent: AgentConfig) -> AgentConfig:
+    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
+        return _tiny_sfl(agent)
+    if isinstance(agent, ControllerConfig | SPTMConfig | SGMConfig | ECConfig):
+        return _tiny_networks(agent)
+    if isinstance(agent, MSSConfig | FrameMSSConfig):
+        return _tiny_mss(agent)
+    return agent
+
+
+def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
+    landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
+    metric = replace(agent.metric, networks="", retrieval=replace(agent.metric.retrieval, encoder="compact", hidden=32))
+    agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100), metric=metric)
+    if isinstance(agent, TabularConfig):
+        return replace(agent, solve_every=200)
+    successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
+    agent = replace(agent, successor=successor)
+    if isinstance(agent, FrameSFLConfig):
+        return agent
+    features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
+    return replace(agent, features=features)
+
+
+def _tiny_networks(agent: ControllerConfig | SPTMConfig | SGMConfig | ECConfig) -> AgentConfig:
+    retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
+    locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
+    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
+    agent = replace(agent, updates_per_step=0.02, replay_size=600)
+    if isinstance(agent, ECConfig):
+        ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
+        return replace(agent, train_every=200, ppo=ppo)
+    if isinstance(agent, SPTMConfig | SGMConfig):
+        return replace(agent, memory=replace(agent.memory, steps=500, explorer=""))
+    return agent
+
+
+def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
+    uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
+    landmarks = min(agent.map.landmarks, 20)
+    agent = replace(agent, uvfa=uvfa, map=replace(agent.map, landmarks=landmarks, candidates=100, redraw_every=200))
+    if isinstance(agent, FrameMSSConfig):
+        return replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
+    return agent
+
+
+def scaled(experiment: Experiment, factor: float) -> Experiment:
+    """The same experiment with another budget of environment steps."""
+    require(factor > 0, f"--scale must be positive, got {factor}.")
+    steps = max(1, round(experiment.train.steps * factor))
+    agent = experiment.agent
+    if isinstance(agent, ECConfig):  # its learning rate falls over the run
+        agent = replace(agent, ppo=replace(agent.ppo, decay_steps=steps))
+    return replace(experiment, agent=agent, train=replace(experiment.train, steps=steps))
