@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
+from sfl.agents.controller import ControllerConfig
 from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import UnknownNameError
@@ -90,6 +91,16 @@ def test_networks_are_tuned_once_for_a_maze_and_explorers_trained_for_each_seed(
     assert isinstance(last.experiment.agent, SPTMConfig)
     assert last.experiment.agent.memory.explorer == str(explorer)
     assert last.experiment.agent.networks == str(controller / "checkpoints" / "last" / "networks.safetensors")
+
+
+def test_every_seed_of_the_controllers_row_evaluates_the_networks_of_its_first_run() -> None:
+    plan = planned([TABLES["table-random"]], Path("runs"), "Visual controller", tiny=False, seeds=2)
+    steps = [(run.experiment.name, run.seed, run.experiment.train.steps) for run in plan.runs if "sgm" in run.title]
+    tuned = "controller-doom-sgm-random"
+    assert steps == [(tuned, 0, 4_000_000), (f"{tuned}-tuned", 0, 1_000), (f"{tuned}-tuned", 1, 1_000)]
+    agent = plan.runs[-1].experiment.agent
+    assert isinstance(agent, ControllerConfig)
+    assert agent.updates_per_step == 0
 
 
 def test_rows_with_networks_of_ec_read_its_run_of_the_same_seed() -> None:

@@ -91,6 +91,17 @@ def _explorer(name: str) -> tuple[str, ...]:
     return ("--agent.memory.explorer", f"{{runs}}/{name}/{{seed}}")
 
 
+FROZEN = ("--agent.updates-per-step", "0", "--train.steps", "1000", "--train.log-every", "1000")
+"""A controller that learns no more: its run is an evaluation."""
+
+
+def _controlled(row: str, maze: str, spawn: str, paper: str) -> Entry:
+    """The controller with the networks of its first run in the maze, which every seed evaluates anew."""
+    controller = f"controller-doom-{maze}-{spawn}"
+    options = (*_tuned_networks(controller), *FROZEN)
+    return Entry(row, maze, controller, paper, options, f"{controller}-tuned", shared=(controller,))
+
+
 def _tuned(row: str, method: str, maze: str, spawn: str, paper: str) -> Entry:
     """SPTM or SGM with the networks of the controller in the same maze."""
     controller = f"controller-doom-{maze}-{spawn}"
@@ -116,7 +127,7 @@ def _table_random() -> Table:
     for maze in mazes:
         entries += [
             Entry("Random actions", maze, f"random-doom-{maze}-random", "random"),
-            Entry("Visual controller", maze, f"controller-doom-{maze}-random", "controller"),
+            _controlled("Visual controller", maze, "random", "controller"),
             _tuned("SPTM", "sptm", maze, "random", "sptm"),
             _tuned("SGM", "sgm", maze, "random", "sgm"),
             Entry(PAPERS, maze, f"paper-doom-{maze}-random", "sfl"),
@@ -259,14 +270,13 @@ def _ablation_ec() -> Table:
     """Rows are called graph / networks / method, as the paper's: who filled the graph, who walked for the networks."""
     maze, entries = "test-1", []
     controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
-    entries.append(Entry("- / FS / controller", maze, controller, "controller-fs"))
-    frozen = ("--agent.updates-per-step", "0", "--train.steps", "1000", "--train.log-every", "1000")
+    entries.append(_controlled("- / FS / controller", maze, "fixed", "controller-fs"))
     explorer = "ec-doom-test-1-fixed"
     of_walks, of_explorer = _tuned_networks(anywhere), _networks_of(f"{explorer}/{{seed}}")
     rs, ec = (Entry(f"- / {who} / controller", maze, controller, f"controller-{who.lower()}") for who in ("RS", "EC"))
     entries += [
-        replace(rs, options=(*of_walks, *frozen), name=f"{controller}-rs-networks", shared=(anywhere,)),
-        replace(ec, options=(*of_explorer, *frozen), name=f"{controller}-ec-networks", after=(explorer,)),
+        replace(rs, options=(*of_walks, *FROZEN), name=f"{controller}-rs-networks", shared=(anywhere,)),
+        replace(ec, options=(*of_explorer, *FROZEN), name=f"{controller}-ec-networks", after=(explorer,)),
     ]
     for method in ("sptm", "sgm"):
         shown = method.upper()
