@@ -225,7 +225,7 @@ def live_routes(studio: Studio) -> list[Route]:
 def page_routes() -> list[Route]:
     """The files of the page, and no others: which there are is looked up once."""
     files = sorted(path for path in PAGE.rglob("*") if path.suffix in KINDS and path.is_file())
-    routes = [_file_route("/" + path.relative_to(PAGE).as_posix(), path) for path in files]
+    routes = [_file_route("/page/" + path.relative_to(PAGE).as_posix(), path) for path in files]
     return [*routes, _file_route("/", PAGE / "index.html")]
 
 
