@@ -24,7 +24,7 @@ from sfl.graph.planning import Planner
 from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_failed
 from sfl.learners.gathering import Gathering, GatheringConfig
 from sfl.learners.locomotion import Locomotion
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.sights import NodeViews, Sights
 from sfl.learners.trail import Trail, TrailConfig
 
@@ -104,7 +104,7 @@ class SparseMemory:
         return cls(NodeViews.from_state(state, device), nodes, Planner(Edges.from_state(size, state)))
 
 
-class SGMPolicy:
+class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
     def __init__(

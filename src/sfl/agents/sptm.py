@@ -22,7 +22,7 @@ from sfl.graph.planning import Planner, Route
 from sfl.graph.shortcuts import find_shortcuts, temporal_pairs, unit_edges
 from sfl.learners.gathering import Gathering, GatheringConfig
 from sfl.learners.locomotion import Locomotion
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.sights import NodeViews, Sights
 from sfl.learners.trail import Trail
 
@@ -182,7 +182,7 @@ def farthest_waypoint(ahead: Sequence[int], scores: Sequence[float], threshold: 
     return ahead[max((place for place, score in enumerate(scores) if score >= threshold), default=0)]
 
 
-class SPTMPolicy:
+class SPTMPolicy(ReachabilityField):
     """A frozen memory and frozen networks, with goals to go to."""
 
     def __init__(
