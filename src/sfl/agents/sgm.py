@@ -26,7 +26,7 @@ from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_f
 from sfl.learners.device import to_device
 from sfl.learners.locomotion import ODDS, Chooser, LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.trail import Trail, TrailConfig
 
 ATTEMPTS = NavigatorConfig(
@@ -123,7 +123,7 @@ class Thought:
     arrived: bool
 
 
-class SGMPolicy:
+class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
     def __init__(

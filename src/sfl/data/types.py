@@ -105,6 +105,22 @@ class WeighingPolicy(Policy, Protocol):
         """`explain` with the values of the actions; good until the policy acts again."""
 
 
+@runtime_checkable
+class FieldPolicy(Policy, Protocol):
+    """A policy that has a number for how alike, or how near, any two views are; a frame stands for standing still."""
+
+    score: str
+    """What the number is called: `SFS`, `reachability`, `value`."""
+    score_range: tuple[float, float]
+    """The lowest and the highest that it can be; infinite where there is no limit."""
+
+    def embed(self, observations: Array) -> Array:
+        """All that comparing needs of observations [N, ...], float32 [N, F]."""
+
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """The number of each view [N, F] with each reference [R, F], both embedded: [N, R]."""
+
+
 class Agent(Policy, Protocol):
     """What a run asks of a method. Environments are told apart by their index.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,6 +97,8 @@ def explain(values: Array, clip: float, chosen: int, worth: float) -> Explanatio
 class FrozenPolicy:
     """An agent as it was at one moment, with goals to go to and a generator of its own."""
 
+    score, score_range = "value", (-math.inf, 0.0)
+
     def __init__(self, pilot: Pilot, perception: Perception, chart: Chart | None, epsilon: float, actions: int) -> None:
         self._pilot, self._perception, self._chart = pilot, perception, chart
         self._rng, self._epsilon, self._action_count = pilot.rng, epsilon, actions
@@ -148,3 +151,17 @@ class FrozenPolicy:
         with tensor_cores(end.device):
             steps = network.pairs(network.embed(self._states[env_index]), network.embed(end))[0]
         return replace(explained, values=tuple((-steps).tolist()), values_name="minus the steps left")
+
+    @torch.no_grad()
+    def embed(self, observations: Array) -> Array:
+        """Features [N, F] of observations [N, ...]."""
+        states = torch.cat([self._perception.goal_state(row) for row in observations])
+        return np.asarray(self._pilot.network.embed(states).float().cpu().numpy())
+
+    @torch.no_grad()
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """[N, R] minus the steps from each view to each reference, straight there."""
+        device = self._perception.device
+        views, goals = to_device(embedded, device), to_device(references, device)
+        with tensor_cores(device):
+            return np.asarray(self._pilot.network.best(views, goals)[0].float().cpu().numpy())
