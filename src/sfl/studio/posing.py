@@ -73,7 +73,7 @@ def _players(given: Any) -> tuple[tuple[str, str], ...]:
 def _pose(given: Any, name: str) -> Pose | None:
     if given is None:
         return None
-    numbers = given if isinstance(given, list) and len(given) == 3 else [None]
+    numbers: list[Any] = given if isinstance(given, list) and len(given) == 3 else [None]
     fits = all(
         isinstance(number, int | float)
         and not isinstance(number, bool)
@@ -139,9 +139,8 @@ def _given_task(config: EnvConfig, goal: Pose | str | None, start: Pose | None) 
         if picture is not None:
             return task_in(env, goal_in_picture("The goal picture", picture, env), start)
         known = not isinstance(config, GymConfig)
-        require(
-            known or goal is None, f"Places of {config.id} are not known; give one of the run's tasks or a picture."
-        )
+        places = f"Places of {config.id} are not known; give one of the run's tasks or a picture."
+        require(known or (goal is None and start is None), places)
         return task_in(env, pose, start)
     finally:
         env.close()

@@ -153,14 +153,14 @@ class Stage:
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
         self._beginning = 0
-        self._closed = False
+        self._closed = threading.Event()
 
     def begin(self, gather: Callable[[], Sequence[Player]]) -> Session:
         """A new episode; its players are made only if there is room for it."""
         with self._lock:
             self._sweep()
             running = self._beginning + sum(not session.over for session in self._sessions.values())
-            if self._closed or running >= MOST_SESSIONS:
+            if self._closed.is_set() or running >= MOST_SESSIONS:
                 raise NotReadyError(f"{MOST_SESSIONS} episodes are under way already; stop one of them first.")
             self._beginning += 1
         try:
@@ -168,7 +168,7 @@ class Stage:
             with self._lock:
                 session = Session(players)
                 self._sessions[session.id] = session
-                late = self._closed
+                late = self._closed.is_set()
         finally:
             with self._lock:
                 self._beginning -= 1
@@ -187,7 +187,7 @@ class Stage:
     def close(self) -> None:
         """End all of them; no world is left open."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:

@@ -109,7 +109,7 @@ def as_frame(picture: Array) -> Observation:
     fits = abs(wide - 1) <= PROPORTION
     require(
         fits,
-        f"The goal picture is {picture.shape[1]}x{picture.shape[0]} pixels; a view of a maze is {width}x{height} or has "
-        "the same proportions.",
+        f"The goal picture is {picture.shape[1]}x{picture.shape[0]} pixels; a view of a maze is {width}x{height} or "
+        "has the same proportions.",
     )
     return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BOX), np.uint8)
