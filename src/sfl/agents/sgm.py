@@ -23,7 +23,7 @@ from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting
 from sfl.graph.planning import Planner
 from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_failed
 from sfl.learners.gathering import Gathering, GatheringConfig
-from sfl.learners.locomotion import Locomotion
+from sfl.learners.locomotion import ODDS, Locomotion
 from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.sights import NodeViews, Sights
 from sfl.learners.trail import Trail, TrailConfig
@@ -104,6 +104,15 @@ class SparseMemory:
         return cls(NodeViews.from_state(state, device), nodes, Planner(Edges.from_state(size, state)))
 
 
+@dataclass(frozen=True)
+class Thought:
+    """What an environment makes of its place."""
+
+    localized: int | None
+    target: int | None
+    arrived: bool
+
+
 class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
@@ -117,9 +126,9 @@ class SGMPolicy(ReachabilityField):
     ) -> None:
         self.memory = memory
         self._config, self._spec, self._rng = config, spec, rng
-        self._sights = Sights(networks, spec)
+        self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
         self._navigators: dict[int, Navigator] = {}
-        self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
+        self._thoughts: dict[int, Thought] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """To a goal, or to one random node after the other."""
@@ -130,10 +139,11 @@ class SGMPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: where the agent is, which node is next, and by L the way there."""
+        self._sights.forget()
         actions, nodes = self._rng.integers(self._spec.action_count, size=len(env_indices)), self.memory.views
         views, near, goal_near = self._sights.look(observations, env_indices, nodes)
         targets = [self._step(env, near[row], goal_near[row]) for row, env in enumerate(env_indices.tolist())]
-        walking, drawn = self._sights.walk(views, env_indices, targets, nodes, self._rng)
+        walking, drawn = self._sights.walk(views, env_indices, targets, nodes)
         actions[walking] = drawn
         return actions
 
@@ -145,7 +155,7 @@ class SGMPolicy(ReachabilityField):
         target = navigator.step(
             Sighting(localized, nearest, 0, ahead), self.memory.planner, self.memory.nodes, self._rng
         )
-        self._thoughts[env] = (localized, navigator.waypoint)
+        self._thoughts[env] = Thought(localized, navigator.waypoint, bool(goal_near >= self._config.localize_threshold))
         return target
 
     def _nearest(self, navigator: Navigator, near: Array) -> int | None:
@@ -163,13 +173,17 @@ class SGMPolicy(ReachabilityField):
         """What the last action of this environment was for."""
         if env_index not in self._thoughts:
             return Explanation()
-        navigator, (localized, target) = self._navigators[env_index], self._thoughts[env_index]
-        route = navigator.trip.route if navigator.trip is not None else ()
-        return Explanation(localized, target, route, navigator.route_found, navigator.reached)
+        navigator, thought = self._navigators[env_index], self._thoughts[env_index]
+        route, found = navigator.trip.route if navigator.trip is not None else (), navigator.route_found
+        return Explanation(thought.localized, thought.target, route, found, navigator.reached, thought.arrived)
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
 
     def localized(self, env_indices: Array) -> list[int]:
         """The nodes at which environments took themselves to be at their last decision."""
-        places = (self._thoughts[env][0] for env in env_indices.tolist())
+        places = (self._thoughts[env].localized for env in env_indices.tolist())
         return [place for place in places if place is not None]
 
     def take_outcomes(self) -> tuple[list[tuple[int, int]], list[bool]]:

@@ -8,7 +8,7 @@ between the pairs that R, smoothed along both walks, finds nearest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from sfl.graph.edges import Edges
 from sfl.graph.planning import Planner, Route
 from sfl.graph.shortcuts import find_shortcuts, temporal_pairs, unit_edges
 from sfl.learners.gathering import Gathering, GatheringConfig
-from sfl.learners.locomotion import Locomotion
+from sfl.learners.locomotion import ODDS, Locomotion
 from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.sights import NodeViews, Sights
 from sfl.learners.trail import Trail
@@ -118,11 +118,11 @@ class Guide:
         self.place: int | None = None
         self.target: int | None = None
         self.route: Route = ()
-        self.route_found = True
+        self.route_found, self.arrived = True, False
 
     def step(self, near: Array, goal_near: float) -> int | None:
         """The node to walk to, or `GOAL`; None: at random. Given R of all nodes [N] and of the goal with the agent."""
-        self.target = self._step(near, goal_near)
+        self.target, self.arrived = self._step(near, goal_near), goal_near >= self._config.local_threshold
         return self.target
 
     def _step(self, near: Array, goal_near: float) -> int | None:
@@ -164,7 +164,7 @@ class Guide:
 
     def explanation(self) -> Explanation:
         """What the last action was for."""
-        return Explanation(self.place, self.target, self.route, self.route_found)
+        return Explanation(self.place, self.target, self.route, self.route_found, arrived=self.arrived)
 
 
 def nearest_nodes(near: Array, count: int) -> Array:
@@ -194,7 +194,7 @@ class SPTMPolicy(ReachabilityField):
         rng: np.random.Generator,
     ) -> None:
         self._config, self._memory, self._spec, self._rng = config, memory, spec, rng
-        self._sights = Sights(networks, spec)
+        self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
         self._guides: dict[int, Guide] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -206,6 +206,7 @@ class SPTMPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: localize, plan, choose a waypoint, ask L for the way there."""
+        self._sights.forget()
         actions = self._rng.integers(self._spec.action_count, size=len(env_indices))
         rows = np.array([row for row, env in enumerate(env_indices.tolist()) if env in self._guides], np.int64)
         if not len(rows):
@@ -213,13 +214,17 @@ class SPTMPolicy(ReachabilityField):
         envs, nodes = env_indices[rows], self._memory.views
         views, near, goal_near = self._sights.look(observations[rows], envs, nodes)
         targets = [self._guides[env].step(near[row], float(goal_near[row])) for row, env in enumerate(envs.tolist())]
-        walking, drawn = self._sights.walk(views, envs, targets, nodes, self._rng)
+        walking, drawn = self._sights.walk(views, envs, targets, nodes)
         actions[rows[walking]] = drawn
         return actions
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
         return self._guides[env_index].explanation() if env_index in self._guides else Explanation()
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
 
 
 class SPTMAgent:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Observation
 from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
+from sfl.learners.locomotion import Chooser, LastViews, Locomotion
 from sfl.learners.retrieval import Retrieval
 
 
@@ -49,8 +49,8 @@ class NodeViews:
 class Sights:
     """Several environments among nodes, each with a goal or without."""
 
-    def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec) -> None:
-        self._retrieval, self._locomotion = networks
+    def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec, rng: np.random.Generator) -> None:
+        self._retrieval, self._chooser = networks[0], Chooser(networks[1], rng)
         self._views = LastViews(spec, self._retrieval.device)
         self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
 
@@ -75,13 +75,16 @@ class Sights:
         has_goal = np.array([env in self._goals for env in envs])
         return views, chances[:, : len(nodes)], np.where(has_goal, chances[:, len(nodes) :].diagonal(), 0.0)
 
+    def forget(self) -> None:
+        """Another decision begins."""
+        self._chooser.forget()
+
+    def odds(self, env_index: int) -> tuple[float, ...]:
+        """The probability of each action in this decision; empty where L was not asked."""
+        return self._chooser.odds(env_index)
+
     def walk(
-        self,
-        views: Tensor,
-        env_indices: Array,
-        targets: Sequence[int | None],
-        nodes: NodeViews,
-        rng: np.random.Generator,
+        self, views: Tensor, env_indices: Array, targets: Sequence[int | None], nodes: NodeViews
     ) -> tuple[list[int], Array]:
         """The rows [K] that have a target, a node or `GOAL`, and actions [K] drawn from L, which lead there."""
         rows = [row for row, target in enumerate(targets) if target is not None]
@@ -89,7 +92,8 @@ class Sights:
             return rows, np.zeros(0, np.int64)
         envs = env_indices.tolist()
         wanted = torch.stack([self._picture(envs[row], targets[row], nodes) for row in rows])
-        return rows, self._locomotion.draw(torch.cat([views[:, rows], wanted.unsqueeze(0)]), rng)
+        asked = torch.cat([views[:, rows], wanted.unsqueeze(0)])
+        return rows, self._chooser.draw(asked, [envs[row] for row in rows])
 
     def _picture(self, env: int, target: int | None, nodes: NodeViews) -> Tensor:
         return self._goals[env][0] if target == GOAL else nodes.observations[target]

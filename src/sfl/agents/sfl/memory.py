@@ -59,6 +59,7 @@ class Sight:
     localized: Sequence[int | None]  # [B]
     nearest: Sequence[int | None]  # [B] most similar landmark that is not in doubt, whatever the threshold
     ahead: Sequence[Sequence[float]]  # [B] SFS to the landmarks that were asked about
+    here: Tensor  # [B, K] the keys of the states
 
 
 class Routes:
@@ -131,7 +132,7 @@ class LandmarkMemory:
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
-            return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count)
+            return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count, keys)
         numbers = answer.wait().tolist()
         trusted, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
         similarity = numbers[2 * count : 3 * count]
@@ -141,7 +142,7 @@ class LandmarkMemory:
         else:
             threshold = self.config.localize_threshold
             localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, trusted, strict=True)]
-        return Sight(units, similarity, localized, nearest, ahead)
+        return Sight(units, similarity, localized, nearest, ahead, keys)
 
     def accepts(self, similarity: float) -> bool:
         """A state with this highest SFS to any landmark is worth keeping as a candidate."""
