@@ -134,9 +134,9 @@ def _require_runs(runs: Sequence[Path], command: str) -> None:
 def plot(options: PlotOptions) -> int:
     """Draw figures."""
     _require_runs(options.runs, "plot")
-    from sfl.run.plots import draw
+    from sfl.run.plots import draw, draw_paper
 
-    print(*draw(options.runs), sep="\n")
+    print(*(draw_paper(options.runs, options.format) if options.paper else draw(options.runs)), sep="\n")
     return 0
 
 

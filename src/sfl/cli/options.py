@@ -98,6 +98,10 @@ class PlotOptions:
 
     runs: Positional[tuple[Path, ...]]
     """Run folders; several seeds of one experiment share a success curve."""
+    paper: bool = False
+    """Draw the paper's figures for a manuscript instead: vector graphics with captions, into `figures/paper`."""
+    format: Literal["pdf", "svg"] = "pdf"
+    """The kind of vector graphics that --paper draws."""
 
 
 @dataclass(frozen=True)
