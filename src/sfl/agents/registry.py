@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from typing import Any
 
 from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
@@ -60,7 +61,8 @@ def field_score(config: AgentConfig) -> str | None:
 
     Read off the type that the method's `policy` returns: an agent need not be made to ask it.
     """
-    kind = typing.get_type_hints(_METHODS[type(config)][1].policy)["return"]
+    method: Any = _METHODS[type(config)][1]
+    kind = typing.get_type_hints(method.policy)["return"]
     return getattr(kind, "score", None)
 
 

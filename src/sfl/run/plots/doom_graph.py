@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy.stats import rankdata
 
 from sfl.data.types import Array, Explanation
 from sfl.envs import Task
-from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges
+from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges, unfiltered
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.indicators import Leg, crossing
 from sfl.run.plots.marks import BLUE, DARK, GREEN, ORANGE, PALE, RED, dot_sample, line_sample, mark_sample
@@ -33,12 +32,11 @@ HOLDS = 0.8  # share of tries
 def graph_figure(site: Site, config: EdgeConfig) -> Plate:
     """All edges that the threshold lets through, and those that are left after the filters."""
     run, style = site.run, site.style
-    bare = replace(config, k_nearest=0, temporal=0.0, temporal_floor=0, failure_limit=0)
     statistics = EdgeStatistics()
     statistics.load_state(run.graph)
-    edges = form_edges(statistics, bare, len(run.landmark_poses))
-    unfiltered = edge_ends({"edge_sources": edges.sources, "edge_targets": edges.targets}, run.landmark_poses)
-    graphs = {"without filters": unfiltered, _filters(config): edge_ends(run.graph, run.landmark_poses)}
+    edges = form_edges(statistics, unfiltered(config), len(run.landmark_poses))
+    every = edge_ends({"edge_sources": edges.sources, "edge_targets": edges.targets}, run.landmark_poses)
+    graphs = {"without filters": every, _filters(config): edge_ends(run.graph, run.landmark_poses)}
     walls = site.world.walls()
     crossed = [crossing(ends, walls) for ends in graphs.values()]
     names = [f"{name}: {len(ends):,} edges" for name, ends in graphs.items()]
