@@ -144,7 +144,7 @@ def video(options: VideoOptions) -> int:
     """Record an episode."""
     from sfl.run.video import record
 
-    print(record(options.run, options.level))
+    print(record(options.run, options.level, options.beside))
     return 0
 
 

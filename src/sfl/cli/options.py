@@ -106,10 +106,12 @@ class PlotOptions:
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """Record an evaluation episode with the target landmark and the route drawn in."""
+    """Record an evaluation episode: the map with the route, what the agent sees, believes and values, and its goal."""
 
     run: Positional[Path]
     """The run folder."""
+    beside: Positional[Path | None] = None
+    """A second run in the same world, filmed side by side on the same task."""
     level: str | None = None
     """Of which level the first task is filmed; by default the paper's, in a maze the hardest."""
 
