@@ -38,9 +38,9 @@ def coverage_figure(sites: Sequence[Site]) -> Plate:
         tiles.set_cmap(colormaps["viridis"].with_extremes(bad=UNSEEN))
         axes.add_collection(tiles)
     count_bar(figure, panels, tiles, f"decisions in a square of {side:g} units", first.style)
-    covered = f": {shares[0]} were visited" if len(sites) == 1 else ""
+    covered = f" Visited: {shares[0]}." if len(sites) == 1 else ""
     about = (
         f"State coverage in the maze {first.world.maze}: squares of {side:g} units by the number of training decisions "
-        f"made in them; pale ones were never visited{covered}."
+        f"made in them; pale ones were never visited.{covered}"
     )
     return Plate(figure, about, tuple(names), headline(first.run) if len(sites) == 1 else "")

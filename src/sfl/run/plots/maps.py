@@ -37,6 +37,7 @@ from sfl.run.plots.marks import (
     draw_landmarks,
     draw_route,
     edge_samples,
+    mark_sample,
 )
 from sfl.run.plots.panels import colour_bar, count_bar, headline, sheet
 from sfl.run.plots.style import Plate, Style, legend_below
@@ -131,12 +132,14 @@ def _add_landmarks(makers: dict[str, Callable[[_Scene], Plate]], scene: _Scene) 
 def _goals(scene: _Scene) -> Plate:
     """The world with the paper's start and goal."""
     figure, (axes,), _ = _map_axes(scene, "Start and goal")
+    handles = []
     if scene.journey.start is not None:
         draw_agent(axes, scene.journey.start)
+        handles.append(mark_sample(">", RED, "start", scene.style))
     draw_cell(axes, scene.journey.goal, GREEN, scene.style)
-    return _plate(
-        scene, figure, f"The world {scene.world}: the agent starts at the red arrow; the green frame is the goal."
-    )
+    _legend(figure, scene, handles)
+    about = f"The world {scene.world}: the agent starts at the red arrow; the cell with the green frame is the goal."
+    return _plate(scene, figure, about)
 
 
 def _heatmap(scene: _Scene) -> Plate:
