@@ -13,7 +13,7 @@ from sfl.data.types import GOAL, Array, Explanation, Observation
 from sfl.envs import DoomConfig, MiniGridConfig, Task
 from sfl.envs.minigrid import ACTIONS as GRID_ACTIONS
 from sfl.envs.vizdoom import ACTIONS as MAZE_ACTIONS
-from sfl.run.folder import LoadedRun
+from sfl.run.folder import LoadedRun, env_spec
 from sfl.run.grid_frames import Grids, Pictures
 from sfl.run.maze_frames import MazeViews
 from sfl.run.paint import FAINT, INK, MARGIN, ORANGE, PANEL, PAPER, SIDE, SKY, WHITE, YELLOW, bar, dot
@@ -22,7 +22,7 @@ from sfl.run.scene import goal_place, poses_agree, spread
 
 KEY = (("landmark", SKY), ("where it believes to be", YELLOW), ("route and target", ORANGE))
 ENDS = {"reached": "reached the goal", "timeout": "out of time", "no_route": "out of time, no route"}
-LINE = 26  # pixels from one line of text to the next
+TITLE, LINE, BAR, KEY_LINE = 62, 26, 20, 24  # pixels of the title, and from one line of each kind to the next
 
 
 class Scenery(Protocol):
@@ -47,6 +47,7 @@ class Painter:
     def __init__(self, run: LoadedRun, env: PathRecorder, task: Task) -> None:
         self._title, self._subtitle = run.experiment.name, f"seed {run.seed}, {run.env_steps:,} training steps"
         self._budget, self._env = task.budget, env
+        self._action_count = env_spec(env, 1).action_count
         goal, located = goal_place(task.goal), poses_agree(run)
         self._landmarks = run.landmark_poses[:, :2] if located else np.zeros((0, 2))
         self._world: Scenery
@@ -66,9 +67,10 @@ class Painter:
         """The world as it is now, [H, W, 3], and the action that was chosen in it; at the end there is none."""
         world, view = self._world.now(explanation), self._world.view()
         wanted = None if goal is None else self._world.picture(goal)
-        low = 0 if view is None else view.height + MARGIN + LINE
-        size = (SIDE + PANEL + 3 * MARGIN, max(world.height + low, SIDE) + 2 * MARGIN)
-        canvas = Image.new("RGB", size, PAPER)
+        below = 0 if view is None else view.height + MARGIN + LINE
+        panel = self._panel_height(0 if wanted is None or view is not None else wanted.height + LINE + MARGIN)
+        height = max(world.height + below, SIDE, panel) + 2 * MARGIN
+        canvas = Image.new("RGB", (SIDE + PANEL + 3 * MARGIN, height), PAPER)
         canvas.paste(world, (MARGIN + (SIDE - world.width) // 2, MARGIN))
         left, top = 2 * MARGIN + SIDE, self._write_title(canvas)
         facts = self._facts(explanation, steps, outcome)
@@ -84,6 +86,11 @@ class Painter:
         self._draw_values(canvas, left, top + MARGIN, explanation, action)
         self._write_key(canvas, left)
         return np.asarray(canvas)[: canvas.height // 2 * 2, : canvas.width // 2 * 2]
+
+    def _panel_height(self, goal: int) -> int:
+        """What the panel needs at most, given the pixels of a goal's picture: no frame may be larger than another."""
+        facts = 5 * LINE if goal else 6 * LINE  # the last says how it ended; a goal that is no picture is told
+        return TITLE + goal + facts + MARGIN + LINE + BAR * self._action_count + MARGIN + KEY_LINE * len(KEY)
 
     def _facts(self, explanation: Explanation, steps: int, outcome: str | None) -> list[tuple[str, str]]:
         route, target = explanation.route, explanation.target
@@ -107,7 +114,7 @@ class Painter:
         draw, left = ImageDraw.Draw(canvas), 2 * MARGIN + SIDE
         draw.text((left, MARGIN), self._title, fill=INK, font=ImageFont.load_default(21))
         draw.text((left, MARGIN + 29), self._subtitle, fill=FAINT, font=ImageFont.load_default(15))
-        return MARGIN + 62
+        return MARGIN + TITLE
 
     @staticmethod
     def _show(canvas: Image.Image, picture: Image.Image, name: str, left: int, top: int) -> None:
@@ -133,7 +140,7 @@ class Painter:
         draw.text((left, top), explanation.values_name, fill=FAINT, font=ImageFont.load_default(15))
         low, span = min(values), (max(values) - min(values)) or 1.0
         for number, value in enumerate(values):
-            line = top + LINE + (LINE - 6) * number
+            line = top + LINE + BAR * number
             name = self._actions[number] if number < len(self._actions) else f"action {number}"
             ink = ORANGE if number == action else FAINT
             draw.text((left, line), name, fill=ink, font=ImageFont.load_default(14))
@@ -144,7 +151,7 @@ class Painter:
     def _write_key(self, canvas: Image.Image, left: int) -> None:
         draw = ImageDraw.Draw(canvas)
         for number, (word, colour) in enumerate(KEY if len(self._landmarks) else ()):
-            line, ring = canvas.height - MARGIN - 24 * (len(KEY) - number), colour is YELLOW
+            line, ring = canvas.height - MARGIN - KEY_LINE * (len(KEY) - number), colour is YELLOW
             dot(draw, (left + 8, line + 10), 7, None if ring else colour, YELLOW if ring else WHITE)
             draw.text((left + 26, line), word, fill=FAINT, font=ImageFont.load_default(15))
 

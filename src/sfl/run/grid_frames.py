@@ -29,14 +29,13 @@ class Grids:
         found = chart(env)
         self._box: Box = (0, 0, base.width, base.height) if found is None else found.window
         self._outside = None if found is None else found.outside
+        self._marks: tuple[tuple[object, ...], Image.Image] | None = None
         self.tile = SIDE // max(self._box[2] - self._box[0], self._box[3] - self._box[1])
 
     def now(self, explanation: Explanation) -> Image.Image:
         """What it looks like at this moment."""
         world = self._cut(self._base.get_frame(highlight=False, tile_size=self.tile))
-        layer = Image.new("RGBA", (world.width * SMOOTH, world.height * SMOOTH), (0, 0, 0, 0))
-        self._draw_marks(ImageDraw.Draw(layer), explanation)
-        return _under_agent(world, layer.resize(world.size, Image.Resampling.LANCZOS))
+        return _under_agent(world, self._layer(world.size, explanation))
 
     def view(self) -> Image.Image | None:
         """The agent sees the whole grid, which is there already."""
@@ -50,6 +49,16 @@ class Grids:
         place = (agents[0][0], agents[0][1]) if agents else (-1, -1)
         direction = int(observation[place][2]) if agents else None
         return fitted(self._cut(Grid.decode(observation)[0].render(self.tile, place, direction)), GOAL_SIDE)
+
+    def _layer(self, size: tuple[int, int], explanation: Explanation) -> Image.Image:
+        """The marks as a transparent picture; most steps have the same as the step before."""
+        here = None if explanation.localized is None or self._env.here is None else tuple(self._env.here)
+        shown = explanation.localized, explanation.target, explanation.route, here
+        if self._marks is None or self._marks[0] != shown:
+            layer = Image.new("RGBA", (size[0] * SMOOTH, size[1] * SMOOTH), (0, 0, 0, 0))
+            self._draw_marks(ImageDraw.Draw(layer), explanation)
+            self._marks = shown, layer.resize(size, Image.Resampling.LANCZOS)
+        return self._marks[1]
 
     def _draw_marks(self, draw: ImageDraw.ImageDraw, explanation: Explanation) -> None:
         unit = self.tile * SMOOTH

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 SIDE = 576  # pixels of the world's longer side
 PANEL = 288  # width of the text beside it
 EYE = 384  # width of what the agent sees
-GOAL_SIDE = 176  # longer side of the picture of the goal
+GOAL_SIDE = 160  # longer side of the picture of the goal
 MARGIN = 18
 SMOOTH = 2  # marks are drawn this much larger and then shrunk, which smooths their lines
 

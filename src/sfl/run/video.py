@@ -117,8 +117,8 @@ class _Camera:
         self._paint(None, outcome)
 
     def _paint(self, action: int | None, outcome: str | None) -> None:
-        weighs = isinstance(self.policy, WeighingPolicy)
-        thought = self.policy.weigh(0) if weighs and action is not None else self.policy.explain(0)
+        policy, over = self.policy, action is None  # at the end there is nothing left to weigh
+        thought = policy.weigh(0) if isinstance(policy, WeighingPolicy) and not over else policy.explain(0)
         self.frame = self._painter.frame(self._goal, thought, self._steps, action, outcome)
 
 
