@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
@@ -17,15 +17,13 @@ from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
 from sfl.learners.successor import SuccessorConfig
-from sfl.nn.frame_encoders import FrameEncoder
-from sfl.nn.weights import save_encoder
 from sfl.run import survey as survey_module
 from sfl.run.config import Experiment
 from sfl.run.csv_table import read_columns
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.indicators import Leg
-from sfl.run.plots import draw
+from sfl.run.plots import draw, draw_paper
 from sfl.run.plots.doom_graph import early_run, edge_success, graph_figure, visits_figure
 from sfl.run.plots.panels import Site
 from sfl.run.plots.style import SCREEN
@@ -33,7 +31,8 @@ from sfl.run.survey import aliased_pairs, central_places, free_ahead, survey, vi
 from sfl.run.train import train
 from sfl.run.worlds import MazeWorld
 
-from .dooms import doom_experiment
+from .dooms import doom_experiment, unlearned_encoder
+from .vectors import check
 
 ALWAYS = ["goals", "trajectories", "coverage"]
 ALIKE = ["sfs-heatmap", "aliased-views"]
@@ -41,12 +40,8 @@ GRAPH = ["landmark-graph", "landmark-visits", "edge-success", "routes"]
 
 
 def sfl_experiment(place: Path) -> Experiment:
-    encoder = place / "encoder.safetensors"
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        save_encoder(FrameEncoder("compact"), encoder, {})
     agent = FrameSFLConfig(
-        FrameConfig(str(encoder)),
+        FrameConfig(unlearned_encoder(place)),
         SuccessorConfig((32,), gamma=0.9, n_step=2, batch_size=16, start_step=40, updates_per_step=0.1, whiten=True),
         LandmarkConfig(limit=40, add_threshold=0.9, localize_threshold=0.7, start_step=60, add_every=20),
         EdgeConfig(threshold=0, form_every=30, k_nearest=2),
@@ -95,6 +90,14 @@ def test_an_evaluation_in_a_maze_writes_the_indicators(run: RunFolder) -> None:
 
 def test_a_run_of_sfl_gets_every_figure(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert drawn(run.path) == [*ALWAYS, *ALIKE, *GRAPH, "indicators", "success"]
+    assert "not drawn" not in capsys.readouterr().err
+
+
+def test_a_run_of_sfl_gets_the_papers_figures_as_drawings(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    found = check(draw_paper([run.path]), pictures=("goals", "aliased-views"))
+    assert found == ["goals", "coverage", *ALIKE, *GRAPH, "success"]
+    captions = (run.path / "figures" / "paper" / "captions.md").read_text()
+    assert re.search(r"edge-success.*\(a\) 150 steps: .*; \(b\) 600 steps: ", captions)
     assert "not drawn" not in capsys.readouterr().err
 
 

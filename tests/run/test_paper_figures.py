@@ -20,40 +20,13 @@ from sfl.run.plots import draw_paper
 from sfl.run.plots.doom_views import value_heat
 from sfl.run.plots.floor import blocks
 from sfl.run.plots.saving import escaped
-from sfl.run.plots.style import COLUMN, PAPER, SCREEN, TEXT, Plate
+from sfl.run.plots.style import PAPER, SCREEN, Plate
 from sfl.run.train import train
 
-from .vectors import read_pdf
+from .vectors import check
 from .worlds import random_experiment
 
 GRID = ["goals", "sfs-heatmap", "landmark-graph", "landmark-visits", "route", "success"]
-
-
-def check(files: list[Path], pictures: tuple[str, ...] = ()) -> list[str]:
-    """Each file is a drawing, and has a caption; returns their names. `pictures` show frames of the game."""
-    drawings = [file for file in files if file.suffix == ".pdf"]
-    for file in drawings:
-        found = read_pdf(file)
-        assert found.size[0] in (pytest.approx(COLUMN), pytest.approx(TEXT)), file
-        assert found.texts > 1, file
-        assert found.lines > 20, file
-        assert found.embedded, file
-        assert bool(found.images) == (file.stem in pictures), file
-        assert set(found.images) <= {(160, 120)}, f"{file} is a picture of a drawing"
-    for folder in {file.parent for file in drawings}:
-        check_captions(folder, [file for file in drawings if file.parent == folder])
-    return [file.stem for file in drawings]
-
-
-def check_captions(folder: Path, drawings: list[Path]) -> None:
-    lines = (folder / "captions.md").read_text().strip().split("\n\n")
-    assert [re.match(r"\*\*(.+?)\*\*: ", line)[1] for line in lines] == [file.name for file in drawings]  # type: ignore[index]
-    for line in lines:
-        assert re.search(r"[\w-]+, seed [\d, ]+, [\d,]+ steps", line), line
-        assert line.endswith("."), line
-    latex = (folder / "captions.tex").read_text()
-    assert re.findall(r"\\includegraphics\[width=\d\.\d\din\]\{(.+)\}", latex) == [file.stem for file in drawings]
-    assert latex.count(r"\caption{") == latex.count(r"\label{fig:") == len(drawings)
 
 
 def mss_run(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a PDF file holds, read with nothing but zlib: enough to tell drawings from a picture of one."""
+"""What a PDF file holds, read with nothing but zlib: enough to tell a drawing from a picture of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+
+from sfl.run.plots.style import COLUMN, TEXT
 
 SHOW_TEXT, CURVE_OR_LINE = re.compile(rb"\bT[jJ]\b"), re.compile(rb" [lc]\n")
 
@@ -52,3 +56,30 @@ def _image_size(header: bytes) -> tuple[int, int]:
     assert width is not None
     assert height is not None
     return int(width[1]), int(height[1])
+
+
+def check(files: list[Path], pictures: tuple[str, ...] = ()) -> list[str]:
+    """Each file is a drawing, and has a caption; returns their names. `pictures` show frames of the game."""
+    drawings = [file for file in files if file.suffix == ".pdf"]
+    for file in drawings:
+        found = read_pdf(file)
+        assert found.size[0] in (pytest.approx(COLUMN), pytest.approx(TEXT)), file
+        assert found.texts > 0, file
+        assert found.lines > 20, file
+        assert found.embedded, file
+        assert bool(found.images) == (file.stem in pictures), file
+        assert set(found.images) <= {(160, 120)}, f"{file} is a picture of a drawing"
+    for folder in {file.parent for file in drawings}:
+        check_captions(folder, [file for file in drawings if file.parent == folder])
+    return [file.stem for file in drawings]
+
+
+def check_captions(folder: Path, drawings: list[Path]) -> None:
+    lines = (folder / "captions.md").read_text().strip().split("\n\n")
+    assert [re.match(r"\*\*(.+?)\*\*: ", line)[1] for line in lines] == [file.name for file in drawings]  # type: ignore[index]
+    for line in lines:
+        assert re.search(r"[\w-]+, seed [\d, ]+, [\d,]+ steps", line), line
+        assert line.endswith("."), line
+    latex = (folder / "captions.tex").read_text()
+    assert re.findall(r"\\includegraphics\[width=\d\.\d\din\]\{(.+)\}", latex) == [file.stem for file in drawings]
+    assert latex.count(r"\caption{") == latex.count(r"\label{fig:") == len(drawings)
