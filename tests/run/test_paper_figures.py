@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sfl.agents.mss.config import MSSConfig
+from sfl.cli import main
 from sfl.core.errors import UsageError
 from sfl.graph.soft_planning import MapConfig
 from sfl.learners.uvfa import UVFAConfig
@@ -79,6 +80,12 @@ def test_what_is_no_run_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="is not a run folder"):
         draw_paper([tmp_path])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_format_without_paper_is_refused(small_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", str(small_run), "--format", "svg"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "sfl: --format svg is for --paper, which was not given; without it figures are PNG."
 
 
 def test_blocks_of_a_tile_fill_it_exactly() -> None:

@@ -134,9 +134,11 @@ def _require_runs(runs: Sequence[Path], command: str) -> None:
 def plot(options: PlotOptions) -> int:
     """Draw figures."""
     _require_runs(options.runs, "plot")
+    if options.format and not options.paper:
+        raise UsageError(f"--format {options.format} is for --paper, which was not given; without it figures are PNG.")
     from sfl.run.plots import draw, draw_paper
 
-    print(*(draw_paper(options.runs, options.format) if options.paper else draw(options.runs)), sep="\n")
+    print(*(draw_paper(options.runs, options.format or "pdf") if options.paper else draw(options.runs)), sep="\n")
     return 0
 
 

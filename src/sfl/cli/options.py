@@ -100,8 +100,8 @@ class PlotOptions:
     """Run folders; several seeds of one experiment share a success curve."""
     paper: bool = False
     """Draw the paper's figures for a manuscript instead: vector graphics with captions, into `figures/paper`."""
-    format: Literal["pdf", "svg"] = "pdf"
-    """The kind of vector graphics that --paper draws."""
+    format: Literal["pdf", "svg"] | None = None
+    """The kind of vector graphics that --paper draws; by default pdf."""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Heat:
     word: str
     values: Array  # [N, 2]
     passes: Array  # [N, 2] bool
+    threshold: float
     limit: str
     """The condition in words."""
     lowest: float
@@ -63,14 +64,16 @@ def sfs_heat(survey: Survey, sfs: Array, threshold: float) -> Heat:
     """SFS [N, N] to the references; above the localize threshold a view counts as the same place."""
     values = sfs[:, list(survey.references)]
     lowest = min(float(np.quantile(values, 0.02)), 0.99 * threshold)
-    return Heat("Similarity of views (SFS)", "SFS", values, values > threshold, f"above {threshold:g}", lowest, 1.0)
+    return Heat(
+        "Similarity of views (SFS)", "SFS", values, values > threshold, threshold, f"above {threshold:g}", lowest, 1.0
+    )
 
 
 def value_heat(values: Array) -> Heat:
     """MSS's values [N, 2] to the references, clipped as in the paper's figure."""
     lowest = min(float(np.quantile(values, 0.02)), 2 * CLIP)
     title, word = "Estimated distances (UVFA)", "estimated distance (minus steps)"
-    return Heat(title, word, values, values >= CLIP, f"at least {CLIP:g}", lowest, 0.0)
+    return Heat(title, word, values, values >= CLIP, CLIP, f"at least {CLIP:g}", lowest, 0.0)
 
 
 def heatmap_figure(site: Site, survey: Survey, heat: Heat, about: str) -> Plate:
@@ -89,7 +92,8 @@ def heatmap_figure(site: Site, survey: Survey, heat: Heat, about: str) -> Plate:
             wedges.set_clim(heat.lowest, heat.highest)
             axes.add_collection(wedges)
             _mark(axes, survey.poses[reference], site)
-    colour_bar(figure, panels, wedges, heat.word, site.style)
+    bar = colour_bar(figure, panels, wedges, heat.word, site.style)
+    bar.axhline(heat.threshold, color="white", linewidth=site.style.size(1.5))
     squares = "A square is a place, its four parts are the views in four directions; the red dot is the reference."
     return Plate(figure, f"{about} {squares}", tuple(names), headline(site.run))
 
