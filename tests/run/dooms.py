@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from sfl.agents.random_agent import RandomConfig
 from sfl.envs import DoomConfig
+from sfl.nn.frame_encoders import FrameEncoder
+from sfl.nn.weights import save_encoder
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 
 FORWARD = 2
@@ -41,3 +45,12 @@ def doom_experiment(folder: Path, max_steps: int = 21, **train: int) -> Experime
     env = DoomConfig("small", pairs=pairs_file(folder), max_steps=max_steps)
     tasks = EvalConfig(episodes=2, levels=("easy", "medium", "hard"), parallel=3)
     return Experiment("random-doom-small-random", env, RandomConfig(), TrainConfig(**sizes), tasks)
+
+
+def unlearned_encoder(folder: Path) -> str:
+    """A file with an encoder of frames that has learned nothing."""
+    path = folder / "encoder.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_encoder(FrameEncoder("compact"), path, {})
+    return str(path)

@@ -175,10 +175,10 @@ def test_a_video_shows_every_step(folder: RunFolder) -> None:
     assert 1 + HOLD <= count <= 100 + HOLD
     reader = imageio_ffmpeg.read_frames(str(path))
     width, height = next(reader)["size"]
-    assert width > 2 * height  # the view, the map and the panel lie side by side
+    assert width > height  # the map above the view, and the panel beside them
     frame = np.frombuffer(next(reader), np.uint8).reshape(height, width, 3)
     reader.close()
-    view, plan = frame[18:450, 18:594], frame[18:450, 620:1180]
+    plan, view = frame[18:414, 18:594], frame[height - 306 : height - 18, 18:402]
     assert len(np.unique(view.reshape(-1, 3), axis=0)) > 500
     red = (plan[:, :, 0] > 200) & (plan[:, :, 1:].max(2) < 110)
     assert 20 < red.sum() < 400  # the player, on an otherwise dark map

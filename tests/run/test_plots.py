@@ -20,7 +20,7 @@ from sfl.run.train import train
 from .worlds import random_experiment
 
 ROW = EpisodeRow("e", "sfl", "sfl/FourRoom-v0", "", "fixed", 0, 1000, "any", 0, 100, 1, 20, "reached")
-MAPS = ["sfs-heatmap.png", "landmark-graph.png", "landmark-visits.png", "route.png", "indicators.png"]
+MAPS = ["goals.png", "sfs-heatmap.png", "landmark-graph.png", "landmark-visits.png", "route.png", "indicators.png"]
 
 
 def rows(seed: int, env_steps: int, successes: int) -> list[EpisodeRow]:
@@ -59,9 +59,9 @@ def test_several_runs_share_a_success_curve(
     ours = shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000")
     chance = train(random_experiment(), 0, tmp_path, "cpu").path
     files = draw([ours, chance])
-    assert names(files) == [*MAPS, "success.png"]
+    assert names(files) == [*MAPS, "goals.png", "success.png"]
     assert files[-1] == tmp_path / "sfl-fourroom" / "figures" / "success.png"
-    assert "no maps, because its policy knows no landmarks" in capsys.readouterr().err
+    assert "not drawn: maps of landmarks (its policy knows no landmarks)" in capsys.readouterr().err
     with pytest.raises(UsageError, match="Seed 0 of sfl-fourroom is given twice"):
         draw([ours, small_run])
 

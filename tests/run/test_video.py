@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -8,15 +11,18 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from sfl.core.errors import SflError
+from sfl.core.errors import SflError, UsageError
 from sfl.data.types import GOAL, Array, Explanation
-from sfl.envs import make_env
+from sfl.envs import MiniGridConfig, make_env
 from sfl.run.evaluate import evaluate
-from sfl.run.folder import load_run
-from sfl.run.frames import Painter, Pictures
+from sfl.run.folder import LoadedRun, load_run
+from sfl.run.frames import Painter
+from sfl.run.grid_frames import Pictures
+from sfl.run.paint import ORANGE
+from sfl.run.path_recorder import PathRecorder
 from sfl.run.scene import first_task, frozen
 from sfl.run.train import train
-from sfl.run.video import FPS, HOLD, record
+from sfl.run.video import FPS, HOLD, _Camera, _Stage, record
 
 from .worlds import Corridor, random_experiment
 
@@ -67,10 +73,10 @@ def test_a_recording_that_breaks_off_leaves_nothing(small_run: Path, monkeypatch
     before = {file.name: file.stat().st_mtime_ns for file in (small_run / "figures").glob("*")}
     whole = Painter.frame
 
-    def break_off(self: Painter, goal: Any, explanation: Explanation, steps: int, outcome: str | None) -> Array:
+    def break_off(self: Painter, goal: Any, explanation: Explanation, steps: int, *rest: Any) -> Array:
         if steps == 3:
             raise KeyboardInterrupt
-        return whole(self, goal, explanation, steps, outcome)
+        return whole(self, goal, explanation, steps, *rest)
 
     monkeypatch.setattr(Painter, "frame", break_off)
     with pytest.raises(KeyboardInterrupt):
@@ -78,14 +84,18 @@ def test_a_recording_that_breaks_off_leaves_nothing(small_run: Path, monkeypatch
     assert {file.name: file.stat().st_mtime_ns for file in (small_run / "figures").glob("*")} == before
 
 
-def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
-    run = load_run(small_run, device="cpu")
-    env, task = make_env(run.experiment.env), first_task(run)
+def stage(run: LoadedRun) -> tuple[Painter, Any]:
+    """A painter before the paper's start, and the picture of its goal."""
+    env, task = PathRecorder(make_env(run.experiment.env)), first_task(run)
     goal = env.reset(options=task.options())[0]["desired_goal"]
-    painter = Painter(run, env, task)
+    return Painter(run, env, task), goal
+
+
+def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
+    painter, goal = stage(load_run(small_run, device="cpu"))
     thoughts = [Explanation(), Explanation(0, 1, (0, 1, GOAL)), Explanation(1, GOAL, (0, 1, GOAL))]
-    frames = [painter.frame(goal, thought, 0, None) for thought in thoughts]
-    frames.append(painter.frame(goal, thoughts[-1], 0, "reached"))
+    frames = [painter.frame(goal, thought, 0, None, None) for thought in thoughts]
+    frames.append(painter.frame(goal, thoughts[-1], 0, None, "reached"))
     assert len({frame.shape for frame in frames}) == 1
     worlds = [frame[:, :600] for frame in frames]
     assert not np.array_equal(worlds[0], worlds[1])
@@ -96,10 +106,65 @@ def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
     assert agent[:, :600].sum() > 500  # no mark hides the agent
 
 
+def test_frames_show_what_actions_are_worth(small_run: Path) -> None:
+    painter, goal = stage(load_run(small_run, device="cpu"))
+    plain, low, high = (
+        painter.frame(goal, Explanation(values=values, values_name="SFS"), 0, 1, None)
+        for values in ((), (0.1, 0.2, 0.0, 0.3), (0.1, 0.3, 0.0, 0.2))
+    )
+    chosen = [int((frame[:, 600:] == ORANGE).all(2).sum()) for frame in (plain, low, high)]
+    assert chosen[0] < chosen[1] < chosen[2]  # the bar of the chosen action, as long as it is worth
+    assert plain.shape == low.shape
+
+
+def test_a_belief_is_measured_against_the_truth(small_run: Path) -> None:
+    run = load_run(small_run, device="cpu")
+    far = replace(run, landmark_poses=np.array([[4.0, 5.0, 0.0]]))  # the agent is at 1, 1: 3 and 4 cells away
+    assert stage(far)[0]._belief(Explanation(localized=0)) == "landmark 0, 5 cells off"
+    assert stage(far)[0]._belief(Explanation()) == "-"
+
+
+def test_two_runs_are_filmed_side_by_side(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfl.run.video.first_task", lambda run, level: replace(first_task(run), budget=4))
+    ours = Path(shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000"))
+    path = record(ours, beside=small_run)
+    assert path == tmp_path / "sfl-fourroom" / "figures" / "episode.mp4"
+    reader = imageio_ffmpeg.read_frames(str(path))
+    width, height = next(reader)["size"]
+    frame = np.frombuffer(next(reader), np.uint8).reshape(height, width, 3).astype(int)
+    reader.close()
+    left, right = np.split(frame, 2, axis=1)
+    assert np.abs(left - right).mean() < 1  # the same agent on the same task, but for the codec
+    assert left.std() > 20
+
+
+def test_who_is_done_waits_for_the_other(small_run: Path) -> None:
+    run = load_run(small_run, device="cpu")
+    tasks = [replace(first_task(run), budget=budget) for budget in (2, 4)]
+    envs = [PathRecorder(make_env(run.experiment.env)) for _ in tasks]
+    frames: list[Array] = []
+    cameras = [_Camera(frozen(run), Painter(run, env, task)) for env, task in zip(envs, tasks, strict=True)]
+    shown = _Stage(cameras, SimpleNamespace(add=lambda frame: frames.append(frame.copy())))  # type: ignore[arg-type]
+    shown.finish(evaluate(shown, envs, tasks, watch=shown.watch))
+    assert len(frames) == 4 + HOLD
+    early, late = zip(*(np.split(frame, 2, axis=1) for frame in frames), strict=True)
+    assert not np.array_equal(early[0], early[1])
+    assert np.array_equal(early[2], early[-1])
+    assert not np.array_equal(late[2], late[3])
+    assert not np.array_equal(late[3], late[-1])
+
+
+def test_runs_in_two_worlds_cannot_share_a_task(small_run: Path, tmp_path: Path) -> None:
+    other = replace(random_experiment(steps=50), env=MiniGridConfig(id="sfl/MultiRoom-N2-v0"))
+    elsewhere = train(other, 0, tmp_path, "cpu").path
+    with pytest.raises(UsageError, match=r"must be in one world; .* in sfl/FourRoom-v0 and .* in sfl/MultiRoom-N2-v0"):
+        record(small_run, beside=elsewhere)
+
+
 def test_foreign_worlds_fill_an_even_frame(small_run: Path) -> None:
     run = load_run(small_run, device="cpu")
-    env = Odd(np.zeros((57, 101, 3), np.uint8))
-    frame = Painter(run, env, first_task(run)).frame(np.array([0.0, 1.0]), Explanation(), 0, None)
+    env = PathRecorder(Odd(np.zeros((57, 101, 3), np.uint8)))
+    frame = Painter(run, env, first_task(run)).frame(np.array([0.0, 1.0]), Explanation(), 0, None, None)
     assert (frame.shape[0] % 2, frame.shape[1] % 2) == (0, 0)
     assert Pictures(env).picture(np.zeros((8, 8, 3), np.uint8)) is not None
     assert Pictures(env).picture(np.zeros(4)) is None
@@ -111,4 +176,4 @@ def test_foreign_worlds_fill_an_even_frame(small_run: Path) -> None:
 )
 def test_a_world_that_cannot_be_drawn_is_an_error(picture: Any, reason: str) -> None:
     with pytest.raises(SflError, match=f"cannot be filmed: .*{reason}"):
-        Pictures(Odd(picture)).now()
+        Pictures(Odd(picture)).now(Explanation())

@@ -21,8 +21,8 @@ usage: sfl COMMAND [OPTIONS]
   eval RUN               evaluate a run, on its own tasks or on a goal of yours
   report RUN...          a table of success over runs
   reproduce TABLE        make the runs of a table of the paper, and its report
-  plot RUN...            figures of a run
-  video RUN              a video of an evaluation episode
+  plot RUN...            figures of a run, with --paper for a manuscript
+  video RUN [RUN]        a video of an evaluation episode, of two runs side by side
   studio RUN...          the page in the browser: maps, graphs, fields, live episodes
   maze COMMAND           build, import and show mazes for ViZDoom
   encoder COMMAND        train and evaluate encoders of frames

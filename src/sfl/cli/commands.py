@@ -134,9 +134,11 @@ def _require_runs(runs: Sequence[Path], command: str) -> None:
 def plot(options: PlotOptions) -> int:
     """Draw figures."""
     _require_runs(options.runs, "plot")
-    from sfl.run.plots import draw
+    if options.format and not options.paper:
+        raise UsageError(f"--format {options.format} is for --paper, which was not given; without it figures are PNG.")
+    from sfl.run.plots import draw, draw_paper
 
-    print(*draw(options.runs), sep="\n")
+    print(*(draw_paper(options.runs, options.format or "pdf") if options.paper else draw(options.runs)), sep="\n")
     return 0
 
 
@@ -144,7 +146,7 @@ def video(options: VideoOptions) -> int:
     """Record an episode."""
     from sfl.run.video import record
 
-    print(record(options.run, options.level))
+    print(record(options.run, options.level, options.beside))
     return 0
 
 

@@ -98,14 +98,20 @@ class PlotOptions:
 
     runs: Positional[tuple[Path, ...]]
     """Run folders; several seeds of one experiment share a success curve."""
+    paper: bool = False
+    """Draw the paper's figures for a manuscript instead: vector graphics with captions, into `figures/paper`."""
+    format: Literal["pdf", "svg"] | None = None
+    """The kind of vector graphics that --paper draws; by default pdf."""
 
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """Record an evaluation episode with the target landmark and the route drawn in."""
+    """Record an evaluation episode: the map with the route, what the agent sees, believes and values, and its goal."""
 
     run: Positional[Path]
     """The run folder."""
+    beside: Positional[Path | None] = None
+    """A second run in the same world, filmed side by side on the same task."""
     level: str | None = None
     """Of which level the first task is filmed; by default the paper's, in a maze the hardest."""
 

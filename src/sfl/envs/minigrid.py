@@ -22,6 +22,8 @@ from sfl.envs.tasks import GoalObservation, Pose, Task, grid_pose
 Spawn = Literal["fixed", "random"]
 
 LEFT, RIGHT, FORWARD, TOGGLE = range(4)
+ACTIONS = ("left", "right", "forward", "toggle")
+"""By number: two turns, a step, and to open or close the door ahead."""
 _AGENT = [(OBJECT_TO_IDX["agent"], COLOR_TO_IDX["red"], direction) for direction in range(4)]
 
 

@@ -1,209 +1,159 @@
-"""Frames of a video: the world with landmarks and route on the left, what the agent thinks beside it."""
+"""Frames of a video: the world with landmarks and route, what the agent sees, wants and thinks beside it."""
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Sequence
+from typing import Protocol
 
-import gymnasium
 import numpy as np
-from minigrid.core.constants import OBJECT_TO_IDX
-from minigrid.core.grid import Grid
 from minigrid.minigrid_env import MiniGridEnv
 from PIL import Image, ImageDraw, ImageFont
 
-from sfl.core.errors import SflError
 from sfl.data.types import GOAL, Array, Explanation, Observation
-from sfl.envs import Task
-from sfl.run.folder import LoadedRun
-from sfl.run.maze_frames import MazeViews, PathRecorder
-from sfl.run.paint import (
-    FAINT,
-    GREEN,
-    INK,
-    MARGIN,
-    ORANGE,
-    PANEL,
-    PAPER,
-    SIDE,
-    SKY,
-    SMOOTH,
-    WHITE,
-    YELLOW,
-    dot,
-    fitted,
-)
-from sfl.run.rollout import Env
-from sfl.run.scene import Box, chart, goal_place, magnified, poses_agree, route_places, spread
+from sfl.envs import DoomConfig, MiniGridConfig, Task
+from sfl.envs.minigrid import ACTIONS as GRID_ACTIONS
+from sfl.envs.vizdoom import ACTIONS as MAZE_ACTIONS
+from sfl.run.folder import LoadedRun, env_spec
+from sfl.run.grid_frames import Grids, Pictures
+from sfl.run.maze_frames import MazeViews
+from sfl.run.paint import FAINT, INK, MARGIN, ORANGE, PANEL, PAPER, SIDE, SKY, WHITE, YELLOW, bar, dot
+from sfl.run.path_recorder import PathRecorder
+from sfl.run.scene import goal_place, poses_agree, spread
 
-READABLE = 40  # pixels of a cell from which on landmarks are numbered
 KEY = (("landmark", SKY), ("where it believes to be", YELLOW), ("route and target", ORANGE))
 ENDS = {"reached": "reached the goal", "timeout": "out of time", "no_route": "out of time, no route"}
+TITLE, LINE, BAR, KEY_LINE = 62, 26, 20, 24  # pixels of the title, and from one line of each kind to the next
+
+
+class Scenery(Protocol):
+    """A world in pictures."""
+
+    unit: str
+    """What distances on its map are measured in; empty where it has none."""
+
+    def now(self, explanation: Explanation) -> Image.Image:
+        """The world at this moment, from above where there is such a map, with what the agent thinks."""
+
+    def view(self) -> Image.Image | None:
+        """What the agent sees, where that is something else."""
+
+    def picture(self, observation: Observation) -> Image.Image | None:
+        """A goal, small; None if it is no picture."""
 
 
 class Painter:
     """Draws the frames of one episode; all have the same even size, as video codecs want it."""
 
-    def __init__(self, run: LoadedRun, env: Env, task: Task) -> None:
+    def __init__(self, run: LoadedRun, env: PathRecorder, task: Task) -> None:
         self._title, self._subtitle = run.experiment.name, f"seed {run.seed}, {run.env_steps:,} training steps"
-        self._budget = task.budget
-        self._goal = goal_place(task.goal)
-        self._places = run.landmark_poses[:, :2] if poses_agree(run) else np.zeros((0, 2))
-        self._world: Grids | MazeViews | Pictures
-        if isinstance(env, PathRecorder):
-            self._world = MazeViews(env, self._places, self._goal)
+        self._budget, self._env = task.budget, env
+        self._action_count = env_spec(env, 1).action_count
+        goal, located = goal_place(task.goal), poses_agree(run)
+        self._landmarks = run.landmark_poses[:, :2] if located else np.zeros((0, 2))
+        self._world: Scenery
+        self._actions: Sequence[str] = ()
+        if isinstance(run.experiment.env, DoomConfig):
+            self._world, self._actions = MazeViews(env, self._landmarks, goal), MAZE_ACTIONS
         elif isinstance(env.unwrapped, MiniGridEnv):
-            self._world = Grids(env, env.unwrapped)
-            self._places = spread(run.landmark_poses) if len(self._places) else self._places
+            places = spread(run.landmark_poses) if located else self._landmarks
+            self._world = Grids(env, env.unwrapped, places, goal)
+            self._actions = GRID_ACTIONS if isinstance(run.experiment.env, MiniGridConfig) else ()
         else:
-            self._world, self._places = Pictures(env), np.zeros((0, 2))
-        self._marks: tuple[Explanation, Image.Image] | None = None
+            self._world, self._landmarks = Pictures(env), np.zeros((0, 2))
 
-    def frame(self, goal: Observation | None, explanation: Explanation, steps: int, outcome: str | None) -> Array:
-        """The world as it is now, [H, W, 3]."""
-        world = self._world.now(explanation) if isinstance(self._world, MazeViews) else self._world.now()
-        if isinstance(self._world, Grids):
-            world = _under_agent(world, self._layer(world.size, explanation, self._world))
-        canvas = Image.new("RGB", (world.width + PANEL + 3 * MARGIN, max(world.height, SIDE) + 2 * MARGIN), PAPER)
-        canvas.paste(world, (MARGIN, MARGIN))
+    def frame(
+        self, goal: Observation | None, explanation: Explanation, steps: int, action: int | None, outcome: str | None
+    ) -> Array:
+        """The world as it is now, [H, W, 3], and the action that was chosen in it; at the end there is none."""
+        world, view = self._world.now(explanation), self._world.view()
+        wanted = None if goal is None else self._world.picture(goal)
+        below = 0 if view is None else view.height + MARGIN + LINE
+        panel = self._panel_height(0 if wanted is None or view is not None else wanted.height + LINE + MARGIN)
+        height = max(world.height + below, SIDE, panel) + 2 * MARGIN
+        canvas = Image.new("RGB", (SIDE + PANEL + 3 * MARGIN, height), PAPER)
+        canvas.paste(world, (MARGIN + (SIDE - world.width) // 2, MARGIN))
+        left, top = 2 * MARGIN + SIDE, self._write_title(canvas)
         facts = self._facts(explanation, steps, outcome)
-        picture = None if goal is None else self._world.picture(goal)
-        if goal is not None and picture is None:
+        if view is not None:
+            self._show(canvas, view, "what it sees", MARGIN, world.height + 2 * MARGIN)
+        if wanted is not None:
+            beside = (MARGIN + (SIDE - wanted.width), world.height + 2 * MARGIN) if view is not None else (left, top)
+            self._show(canvas, wanted, "goal", *beside)
+            top += wanted.height + LINE + MARGIN if view is None else 0
+        elif goal is not None:
             facts.insert(0, ("goal", _described(goal)))
-        self._write(canvas, 2 * MARGIN + world.width, picture, facts)
+        top = self._write_facts(canvas, left, top, facts)
+        self._draw_values(canvas, left, top + MARGIN, explanation, action)
+        self._write_key(canvas, left)
         return np.asarray(canvas)[: canvas.height // 2 * 2, : canvas.width // 2 * 2]
 
+    def _panel_height(self, goal: int) -> int:
+        """What the panel needs at most, given the pixels of a goal's picture: no frame may be larger than another."""
+        facts = 5 * LINE if goal else 6 * LINE  # the last says how it ended; a goal that is no picture is told
+        return TITLE + goal + facts + MARGIN + LINE + BAR * self._action_count + MARGIN + KEY_LINE * len(KEY)
+
     def _facts(self, explanation: Explanation, steps: int, outcome: str | None) -> list[tuple[str, str]]:
-        route = (
-            " > ".join(_name(waypoint) for waypoint in explanation.route) if explanation.route_found else "none found"
-        )
-        facts = [("step", f"{steps} of {self._budget}"), ("is at", _name(explanation.localized))]
-        facts += [("goes to", _name(explanation.target)), ("route", textwrap.fill(route, 22, max_lines=5) or "-")]
+        route, target = explanation.route, explanation.target
+        passed = f"{route.index(target) + 1} of " if target in route else ""
+        planned = f"{passed}{len(route)} waypoints" if route else "-"
+        facts = [("step", f"{steps} of {self._budget}"), ("believes", self._belief(explanation))]
+        facts += [("walks to", _name(target)), ("route", planned if explanation.route_found else "none found")]
         return facts if outcome is None else [*facts, ("end", ENDS[outcome])]
 
-    def _write(self, canvas: Image.Image, left: int, goal: Image.Image | None, facts: list[tuple[str, str]]) -> None:
-        draw, top = ImageDraw.Draw(canvas), MARGIN + 62
+    def _belief(self, explanation: Explanation) -> str:
+        """The landmark at which the agent believes to be, and how far that is from where it is."""
+        name, here = _name(explanation.localized), self._env.here
+        if explanation.localized is None or here is None or not len(self._landmarks):
+            return name
+        off = float(np.linalg.norm(self._landmarks[explanation.localized] - here[:2]))
+        digits = 0 if self._world.unit != "cell" or off.is_integer() else 1
+        return f"{name}, {off:.{digits}f} {self._world.unit}{'' if off == 1 else 's'} off"
+
+    def _write_title(self, canvas: Image.Image) -> int:
+        """The run's name; returns where the panel goes on."""
+        draw, left = ImageDraw.Draw(canvas), 2 * MARGIN + SIDE
         draw.text((left, MARGIN), self._title, fill=INK, font=ImageFont.load_default(21))
         draw.text((left, MARGIN + 29), self._subtitle, fill=FAINT, font=ImageFont.load_default(15))
-        if goal is not None:
-            draw.text((left, top), "goal", fill=FAINT, font=ImageFont.load_default(15))
-            canvas.paste(goal, (left, top + 24))
-            top += goal.height + 44
+        return MARGIN + TITLE
+
+    @staticmethod
+    def _show(canvas: Image.Image, picture: Image.Image, name: str, left: int, top: int) -> None:
+        ImageDraw.Draw(canvas).text((left, top), name, fill=FAINT, font=ImageFont.load_default(15))
+        canvas.paste(picture, (left, top + LINE))
+
+    @staticmethod
+    def _write_facts(canvas: Image.Image, left: int, top: int, facts: Sequence[tuple[str, str]]) -> int:
+        draw = ImageDraw.Draw(canvas)
         for name, value in facts:
             draw.text((left, top), name, fill=FAINT, font=ImageFont.load_default(15))
-            draw.multiline_text((left + 74, top - 2), value, fill=INK, font=ImageFont.load_default(17), spacing=5)
-            top += 30 + 23 * value.count("\n")
-        for number, (word, colour) in enumerate(KEY if len(self._places) else ()):
-            line = canvas.height - MARGIN - 24 * (len(KEY) - number)
-            dot(
-                draw,
-                (left + 8, line + 10),
-                7,
-                None if colour is YELLOW else colour,
-                YELLOW if colour is YELLOW else WHITE,
-            )
-            draw.text((left + 26, line), word, fill=FAINT, font=ImageFont.load_default(15))
+            draw.text((left + 74, top - 2), value, fill=INK, font=ImageFont.load_default(17))
+            top += LINE
+        return top
 
-    # ---- marks on the world
-
-    def _layer(self, size: tuple[int, int], explanation: Explanation, world: Grids) -> Image.Image:
-        """The marks as a transparent picture; most steps have the same as the step before."""
-        if self._marks is None or self._marks[0] != explanation:
-            layer = Image.new("RGBA", (size[0] * SMOOTH, size[1] * SMOOTH), (0, 0, 0, 0))
-            self._draw_marks(ImageDraw.Draw(layer), explanation, world)
-            self._marks = explanation, layer.resize(size, Image.Resampling.LANCZOS)
-        return self._marks[1]
-
-    def _draw_marks(self, draw: ImageDraw.ImageDraw, explanation: Explanation, world: Grids) -> None:
-        unit = world.tile * SMOOTH
-        if self._goal is not None:
-            x, y = world.pixels(self._goal)
-            half = 0.46 * unit
-            draw.rectangle((x - half, y - half, x + half, y + half), outline=GREEN, width=unit // 14)
-        if not len(self._places):
+    def _draw_values(
+        self, canvas: Image.Image, left: int, top: int, explanation: Explanation, action: int | None
+    ) -> None:
+        """A bar for each action, from the lowest value to the highest; the chosen one stands out."""
+        draw, values = ImageDraw.Draw(canvas), explanation.values
+        if not values:
             return
-        stops = [world.pixels(place) for place in route_places(explanation, self._places, self._goal)]
-        target = explanation.route.index(explanation.target) if explanation.target in explanation.route else 0
-        for number in range(1, len(stops)):
-            faded = number < target
-            draw.line((stops[number - 1], stops[number]), fill=(*ORANGE, 80 if faded else 235), width=unit // 11)
-        for number, place in enumerate(self._places):
-            point, aimed = world.pixels(place), number == explanation.target
-            colour = ORANGE if number in explanation.route else SKY
-            dot(draw, point, (0.24 if aimed else 0.16) * unit, colour, WHITE, unit // (16 if aimed else 40))
-            if world.tile >= READABLE:
-                draw.text(point, str(number), fill="black", font=ImageFont.load_default(0.19 * unit), anchor="mm")
-        if explanation.localized is not None:
-            dot(draw, world.pixels(self._places[explanation.localized]), 0.27 * unit, None, YELLOW, unit // 16)
-        if explanation.target == GOAL and self._goal is not None:
-            dot(draw, world.pixels(self._goal), 0.24 * unit, None, ORANGE, unit // 12)
+        draw.text((left, top), explanation.values_name, fill=FAINT, font=ImageFont.load_default(15))
+        low, span = min(values), (max(values) - min(values)) or 1.0
+        for number, value in enumerate(values):
+            line = top + LINE + BAR * number
+            name = self._actions[number] if number < len(self._actions) else f"action {number}"
+            ink = ORANGE if number == action else FAINT
+            draw.text((left, line), name, fill=ink, font=ImageFont.load_default(14))
+            bar(draw, (left + 92, line + 3), PANEL - 160, 12, 0.06 + 0.94 * (value - low) / span, ink)
+            right = left + PANEL - 4
+            draw.text((right, line), f"{value:.3f}", fill=ink, font=ImageFont.load_default(14), anchor="ra")
 
-
-class Grids:
-    """A MiniGrid world in pictures, cut to its rooms."""
-
-    def __init__(self, env: Env, base: MiniGridEnv) -> None:
-        self._base = base
-        found = chart(env)
-        self._box: Box = (0, 0, base.width, base.height) if found is None else found.window
-        self._outside = None if found is None else found.outside
-        self.tile = SIDE // max(self._box[2] - self._box[0], self._box[3] - self._box[1])
-
-    def now(self) -> Image.Image:
-        """What it looks like at this moment."""
-        return self._cut(self._base.get_frame(highlight=False, tile_size=self.tile))
-
-    def picture(self, observation: Observation) -> Image.Image | None:
-        """An observation of the whole grid, small; None if it is of another kind."""
-        if observation.shape != (self._base.width, self._base.height, 3):
-            return None
-        agents = np.argwhere(observation[:, :, 0] == OBJECT_TO_IDX["agent"]).tolist()
-        place = (agents[0][0], agents[0][1]) if agents else (-1, -1)
-        direction = int(observation[place][2]) if agents else None
-        return fitted(self._cut(Grid.decode(observation)[0].render(self.tile, place, direction)), PANEL * 2 // 3)
-
-    def pixels(self, place: Array) -> tuple[float, float]:
-        """Where a place in cells lies on the layer of marks."""
-        unit = self.tile * SMOOTH
-        return (float(place[0]) - self._box[0] + 0.5) * unit, (float(place[1]) - self._box[1] + 0.5) * unit
-
-    def _cut(self, picture: Array) -> Image.Image:
-        picture = np.array(picture)
-        if self._outside is not None:
-            picture[magnified(self._outside, self.tile)] = PAPER
-        left, top, right, bottom = (self.tile * edge for edge in self._box)
-        return Image.fromarray(picture[top:bottom, left:right])
-
-
-class Pictures:
-    """Any other world, as it draws itself."""
-
-    def __init__(self, env: Env) -> None:
-        self._env = env
-
-    def now(self) -> Image.Image:
-        """What it looks like at this moment."""
-        try:
-            picture = self._env.render()
-        except gymnasium.error.Error as error:  # a package for drawing is missing
-            raise SflError(f"This environment cannot be filmed: {str(error).splitlines()[0]}") from error
-        if not isinstance(picture, np.ndarray) or picture.ndim != 3:
-            raise SflError("This environment cannot be filmed: it has no render mode 'rgb_array'.")
-        return fitted(Image.fromarray(picture[:, :, :3].astype(np.uint8)), SIDE)
-
-    def picture(self, observation: Observation) -> Image.Image | None:
-        """An observation that is a picture itself, small; None otherwise."""
-        if observation.dtype != np.uint8 or observation.ndim != 3 or observation.shape[2] != 3:
-            return None
-        return fitted(Image.fromarray(observation), PANEL * 2 // 3)
-
-
-def _under_agent(world: Image.Image, layer: Image.Image) -> Image.Image:
-    """Lay the marks over the world, but under the red agent."""
-    pixels = np.asarray(world)
-    agent = (pixels[:, :, 0] > 200) & (pixels[:, :, 1:].max(2) < 60)
-    marked = np.array(Image.alpha_composite(world.convert("RGBA"), layer).convert("RGB"))
-    marked[agent] = pixels[agent]
-    return Image.fromarray(marked)
+    def _write_key(self, canvas: Image.Image, left: int) -> None:
+        draw = ImageDraw.Draw(canvas)
+        for number, (word, colour) in enumerate(KEY if len(self._landmarks) else ()):
+            line, ring = canvas.height - MARGIN - KEY_LINE * (len(KEY) - number), colour is YELLOW
+            dot(draw, (left + 8, line + 10), 7, None if ring else colour, YELLOW if ring else WHITE)
+            draw.text((left + 26, line), word, fill=FAINT, font=ImageFont.load_default(15))
 
 
 def _described(goal: Observation) -> str:
@@ -213,4 +163,4 @@ def _described(goal: Observation) -> str:
 
 
 def _name(waypoint: int | None) -> str:
-    return "-" if waypoint is None else "goal" if waypoint == GOAL else str(waypoint)
+    return "-" if waypoint is None else "the goal" if waypoint == GOAL else f"landmark {waypoint}"

@@ -1,10 +1,7 @@
-"""A maze of ViZDoom in a video: what the player sees, beside the map with the path so far."""
+"""A maze of ViZDoom in a video: the map with path, route and landmarks, and what the player sees."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
 import numpy as np
 from PIL import Image, ImageDraw
 
@@ -12,12 +9,13 @@ from sfl.data.types import Array, Explanation, Observation
 from sfl.envs.mazes import Maze
 from sfl.envs.vizdoom import GOAL_RADIUS
 from sfl.run.paint import (
+    EYE,
     FAINT,
+    GOAL_SIDE,
     GREEN,
     INK,
     MARGIN,
     ORANGE,
-    PANEL,
     PAPER,
     RED,
     SIDE,
@@ -25,38 +23,20 @@ from sfl.run.paint import (
     SMOOTH,
     WHITE,
     YELLOW,
+    dashed,
     dot,
     fitted,
 )
-from sfl.run.rollout import Env
+from sfl.run.path_recorder import PathRecorder
 from sfl.run.scene import route_places
 
 Point = tuple[float, float]
 
 
-class PathRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Notes the poses of an episode."""
-
-    def __init__(self, env: Env) -> None:
-        super().__init__(env)
-        self.path: list[Array] = []
-        """[3] each, the newest last."""
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A new path."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self.path = [info["pose"]]
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One pose more."""
-        result = self.env.step(action)
-        self.path.append(result[4]["pose"])
-        return result
-
-
 class MazeViews:
-    """The player's view and the map, as one picture."""
+    """The map, and the player's view."""
+
+    unit = "unit"
 
     def __init__(self, env: PathRecorder, landmarks: Array, goal: Array | None) -> None:
         maze: Maze = env.get_wrapper_attr("maze")
@@ -68,17 +48,25 @@ class MazeViews:
         self._floor = self._draw_floor(maze, extent)
 
     def now(self, explanation: Explanation) -> Image.Image:
-        """What it looks like at this moment."""
-        view = fitted(Image.fromarray(np.asarray(self._env.render())), SIDE)
-        plan = self._plan(explanation)
-        both = Image.new("RGB", (view.width + MARGIN + plan.width, max(view.height, plan.height)), PAPER)
-        both.paste(view, (0, 0))
-        both.paste(plan, (view.width + MARGIN, 0))
-        return both
+        """The map at this moment."""
+        plan = self._floor.copy()
+        draw = ImageDraw.Draw(plan)
+        if len(self._landmarks):
+            self._draw_thoughts(draw, explanation)
+        path = [self._point(pose) for pose in self._env.path]
+        if len(path) > 1:
+            draw.line(path, fill=INK, width=2 * SMOOTH, joint="curve")
+        dot(draw, path[0], 4 * SMOOTH, PAPER, INK, 2 * SMOOTH)
+        draw.polygon(self._arrow(self._env.path[-1]), fill=RED, outline=WHITE)
+        return plan.resize((plan.width // SMOOTH, plan.height // SMOOTH), Image.Resampling.LANCZOS)
+
+    def view(self) -> Image.Image | None:
+        """What the player sees."""
+        return fitted(Image.fromarray(np.asarray(self._env.render())), EYE)
 
     def picture(self, observation: Observation) -> Image.Image | None:
         """A frame, small."""
-        return fitted(Image.fromarray(observation), PANEL * 2 // 3)
+        return fitted(Image.fromarray(observation), GOAL_SIDE)
 
     def _draw_floor(self, maze: Maze, extent: Array) -> Image.Image:
         """What stays the same: walls, landmarks and goal."""
@@ -94,18 +82,6 @@ class MazeViews:
             dot(draw, self._point(self._goal), 4 * SMOOTH, GREEN, WHITE)
         return floor
 
-    def _plan(self, explanation: Explanation) -> Image.Image:
-        plan = self._floor.copy()
-        draw = ImageDraw.Draw(plan)
-        if len(self._landmarks):
-            self._draw_thoughts(draw, explanation)
-        path = [self._point(pose) for pose in self._env.path]
-        if len(path) > 1:
-            draw.line(path, fill=INK, width=2 * SMOOTH, joint="curve")
-        dot(draw, path[0], 4 * SMOOTH, PAPER, INK, 2 * SMOOTH)
-        draw.polygon(self._arrow(self._env.path[-1]), fill=RED, outline=WHITE)
-        return plan.resize((plan.width // SMOOTH, plan.height // SMOOTH), Image.Resampling.LANCZOS)
-
     def _draw_thoughts(self, draw: ImageDraw.ImageDraw, explanation: Explanation) -> None:
         stops = [self._point(place) for place in route_places(explanation, self._landmarks, self._goal)]
         if len(stops) > 1:
@@ -115,7 +91,9 @@ class MazeViews:
         if explanation.target is not None and explanation.target >= 0:
             dot(draw, self._point(self._landmarks[explanation.target]), 5 * SMOOTH, ORANGE, WHITE, SMOOTH)
         if explanation.localized is not None:
-            dot(draw, self._point(self._landmarks[explanation.localized]), 7 * SMOOTH, None, YELLOW, 2 * SMOOTH)
+            believed = self._point(self._landmarks[explanation.localized])
+            dot(draw, believed, 7 * SMOOTH, None, YELLOW, 2 * SMOOTH)
+            dashed(draw, self._point(self._env.path[-1]), believed, YELLOW, SMOOTH)
 
     def _arrow(self, pose: Array) -> list[Point]:
         """A player who looks to where the pose does."""

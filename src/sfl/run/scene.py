@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from sfl.core.seeding import draw_seed, spawn
-from sfl.data.types import GOAL, Array, Explanation, Observation, Policy
+from sfl.data.types import GOAL, Array, Explanation, FieldPolicy, Observation, Policy
 from sfl.envs import GymConfig, Pose, Task
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env
@@ -17,6 +17,7 @@ from sfl.run.rollout import Env
 TILE = 48  # pixels of a cell of the floor plan
 WALL = 120  # grey of its walls
 RING = 0.27  # cells between a cell's centre and the landmarks that share it
+CLIP = -5.0  # value of MSS above which the paper's heatmaps show a state; smaller than the edge threshold of its runs
 Box = tuple[int, int, int, int]
 """left, top, right, bottom in cells, the last two not included."""
 
@@ -42,6 +43,10 @@ class Chart:
     def size(self) -> tuple[int, int]:
         """Width and height in cells."""
         return self.outside.shape[1], self.outside.shape[0]
+
+    def seen_from(self, pose: Array) -> Observation:
+        """What the survey shows at a pose [3] of it: all doors are open."""
+        return np.asarray(self.observations[int(np.flatnonzero((self.poses == pose).all(1))[0])])
 
     @property
     def window(self) -> Box:
@@ -92,10 +97,24 @@ def cell_sfs(
     policy: SimilarityPolicy, poses: Array, observations: Array, reference: Observation
 ) -> tuple[Array, Array]:
     """Cells [C, 2] and the SFS of each to the reference, the mean over its headings [C]."""
-    values = policy.sfs(observations, reference[None])[:, 0]
+    return cell_means(poses, policy.sfs(observations, reference[None])[:, 0])
+
+
+def cell_means(poses: Array, values: Array) -> tuple[Array, Array]:
+    """Cells [C, 2] of poses [N, 3] and the mean of the values [N] in each, [C]."""
     cells, members = np.unique(poses[:, :2].astype(int), axis=0, return_inverse=True)
     members = members.reshape(-1)  # numpy 2.0 alone gives them another shape
     return cells, np.bincount(members, values) / np.bincount(members)
+
+
+def values_policy(policy: Policy) -> FieldPolicy | None:
+    """The policy itself, if it tells how many steps it takes from one view to another (MSS), else None."""
+    return policy if isinstance(policy, FieldPolicy) and policy.score == "value" else None
+
+
+def scores(policy: FieldPolicy, observations: Array, references: Array) -> Array:
+    """The policy's number for each observation [B, ...] with each reference [R, ...], [B, R]."""
+    return policy.compare(policy.embed(observations), policy.embed(references))
 
 
 def landmark_sfs(psi: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What is seen all over a maze, and how alike a policy finds it. Draws nothing."""
+"""What is seen all over a maze, and which of it a policy takes for the same. Draws nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from sfl.data.types import Array
 from sfl.envs.mazes.free_space import FreeSpace
 from sfl.envs.vizdoom import DoomMaze
-from sfl.run.scene import SimilarityPolicy
 from sfl.run.worlds import MazeWorld
 
 HEADINGS = (0.0, 90.0, 180.0, 270.0)
@@ -27,12 +26,16 @@ class Survey:
     """Map units of the square around a place that its views stand for."""
     poses: Array  # [N, 3]
     frames: Array  # [N, 120, 160, 3]
-    sfs: Array  # [N, N]
     ahead: Array  # [N] map units that are free in front of each
     start: int
     """The view closest to the maze's start."""
     far: int
     """The most open view at the place that is farthest from there on foot."""
+
+    @property
+    def references(self) -> tuple[int, int]:
+        """The views that heatmaps compare all others with."""
+        return self.start, self.far
 
     @property
     def distances(self) -> Array:
@@ -41,8 +44,8 @@ class Survey:
         return np.asarray(np.linalg.norm(places[:, None] - places, axis=2))
 
 
-def survey(policy: SimilarityPolicy, world: MazeWorld) -> Survey:
-    """Look around in the game and ask the policy how alike everything is."""
+def survey(world: MazeWorld) -> Survey:
+    """Look around in the game."""
     free, maze = world.places.free, world.places.maze
     side, poses = viewpoints(free)
     frames = pictures(world, poses)
@@ -50,7 +53,7 @@ def survey(policy: SimilarityPolicy, world: MazeWorld) -> Survey:
     place = int(np.argmax(np.where(np.isfinite(on_foot), on_foot, -1.0))) * len(HEADINGS)
     ahead = free_ahead(free, poses)
     far = place + int(np.argmax(ahead[place : place + len(HEADINGS)]))
-    return Survey(side, poses, frames, policy.sfs(frames, frames), ahead, view_at(poses, maze.start), far)
+    return Survey(side, poses, frames, ahead, view_at(poses, maze.start), far)
 
 
 def viewpoints(free: FreeSpace) -> tuple[float, Array]:

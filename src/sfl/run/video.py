@@ -1,4 +1,4 @@
-"""A video of one evaluation episode."""
+"""A video of one evaluation episode, of one run or of two side by side on the same task."""
 
 from __future__ import annotations
 
@@ -9,48 +9,64 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 
-from sfl.data.types import Array, Explanation, Observation, Policy
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env
+from sfl.core.config import require
+from sfl.data.types import Array, Explanation, Observation, Policy, WeighingPolicy
+from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.run.evaluate import EpisodeRow, evaluate
-from sfl.run.folder import load_run
+from sfl.run.folder import LoadedRun, RunFolder, load_run
 from sfl.run.frames import Painter
-from sfl.run.maze_frames import PathRecorder
-from sfl.run.rollout import Env
+from sfl.run.paint import PAPER
+from sfl.run.path_recorder import PathRecorder
+from sfl.run.rollout import Step
 from sfl.run.scene import first_task, frozen
 
 FPS = 6
 HOLD = FPS  # frames for which the last picture stays
 
 
-def record(run: Path | str, level: str | None = None) -> Path:
-    """Film the policy of a run's last checkpoint on the first task of a level; returns `figures/episode.mp4`."""
-    loaded = load_run(run, device="cpu")
-    task = first_task(loaded, level)
-    env = _on_film(loaded.experiment.env, task)
-    path = loaded.folder.figures / "episode.mp4"
+def record(run: Path | str, level: str | None = None, beside: Path | str | None = None) -> Path:
+    """Film the policy of a run's last checkpoint on the first task of a level; returns `figures/episode.mp4`.
+
+    With a second run `beside` it, both are filmed on the task of the first; the folder `figures` is then the one
+    beside the first run.
+    """
+    runs = [load_run(path, device="cpu") for path in (run, beside) if path is not None]
+    _require_one_world(runs)
+    task = first_task(runs[0], level)
+    envs = [_on_film(run.experiment.env, task) for run in runs]
+    folder = runs[0].folder.path if len(runs) == 1 else runs[0].folder.path.parent
+    path = RunFolder(folder).figures / "episode.mp4"
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp.mp4")
     film = _Film(draft)
     try:
-        camera = _Camera(frozen(loaded), Painter(loaded, env, task), film)
-        (row,) = evaluate(camera, [env], [task], seed=loaded.seed, label=loaded.label)
-        camera.finish(row)
+        cameras = [_Camera(frozen(run), Painter(run, env, task)) for run, env in zip(runs, envs, strict=True)]
+        stage = _Stage(cameras, film)
+        rows = evaluate(stage, envs, [task] * len(runs), seed=runs[0].seed, watch=stage.watch)
+        stage.finish(rows)
         film.close()
         draft.replace(path)
     finally:
         film.close()
         draft.unlink(missing_ok=True)
-        env.close()
+        for env in envs:
+            env.close()
     return path
 
 
-def _on_film(config: EnvConfig, task: Task) -> Env:
-    """Foreign environments draw themselves only when they are told so as they are made; games note their path."""
+def _require_one_world(runs: list[LoadedRun]) -> None:
+    worlds = [world_name(run.experiment.env) for run in runs]
+    names = " and ".join(f"{run.folder.path} in {world}" for run, world in zip(runs, worlds, strict=True))
+    require(len(set(worlds)) == 1, f"Runs that are filmed side by side must be in one world; {names} are not.")
+
+
+def _on_film(config: EnvConfig, task: Task) -> PathRecorder:
+    """Foreign environments draw themselves only when they are told so as they are made."""
     if isinstance(config, DoomConfig):
-        return PathRecorder(make_env(replace(config, max_steps=task.budget)))
-    if isinstance(config, GymConfig) and not any(word.startswith("render_mode=") for word in config.kwargs):
+        config = replace(config, max_steps=task.budget)
+    elif isinstance(config, GymConfig) and not any(word.startswith("render_mode=") for word in config.kwargs):
         config = replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
-    return make_env(config)
+    return PathRecorder(make_env(config))
 
 
 class _Film:
@@ -76,31 +92,76 @@ class _Film:
 
 
 class _Camera:
-    """A policy that films: what it saw and thought at each decision becomes a frame."""
+    """Films one policy in one environment: what it saw and thought at each decision becomes its newest frame."""
 
-    def __init__(self, policy: Policy, painter: Painter, film: _Film) -> None:
-        self._policy, self._painter, self._film = policy, painter, film
+    def __init__(self, policy: Policy, painter: Painter) -> None:
+        self.policy, self._painter = policy, painter
         self._goal: Observation | None = None
         self._steps = 0
+        self.frame: Array = np.zeros((0, 0, 3), np.uint8)
 
-    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+    def begin(self, goal: Observation | None) -> None:
         """The episode begins."""
         self._goal = goal
-        self._policy.begin_episode(env_index, goal)
+        self.policy.begin_episode(0, goal)
 
-    def act(self, observations: Array, env_indices: Array) -> Array:
+    def act(self, observations: Array) -> Array:
         """Act as the policy does; the environment still stands where the decision was made."""
-        actions = self._policy.act(observations, env_indices)
-        self._film.add(self._painter.frame(self._goal, self.explain(0), self._steps, None))
+        actions = self.policy.act(observations, np.zeros(1, np.int64))
+        self._paint(int(actions[0]), None)
         self._steps += 1
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
-        """What the policy says."""
-        return self._policy.explain(env_index)
+    def finish(self, outcome: str) -> None:
+        """How it ended."""
+        self._paint(None, outcome)
 
-    def finish(self, row: EpisodeRow) -> None:
-        """The last picture, held for a second."""
-        last = self._painter.frame(self._goal, self.explain(0), self._steps, row.outcome)
+    def _paint(self, action: int | None, outcome: str | None) -> None:
+        policy, over = self.policy, action is None  # at the end there is nothing left to weigh
+        thought = policy.weigh(0) if isinstance(policy, WeighingPolicy) and not over else policy.explain(0)
+        self.frame = self._painter.frame(self._goal, thought, self._steps, action, outcome)
+
+
+class _Stage:
+    """One policy for all environments, each of which has a camera; whoever is done waits in its last picture."""
+
+    def __init__(self, cameras: list[_Camera], film: _Film) -> None:
+        self._cameras, self._film = cameras, film
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """An environment's episode begins."""
+        self._cameras[env_index].begin(goal)
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Every policy acts in its own environment, and all are filmed together."""
+        envs = env_indices.tolist()
+        actions = [self._cameras[env].act(observations[row : row + 1])[0] for row, env in enumerate(envs)]
+        self._film.add(self._together())
+        return np.array(actions)
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the environment's policy says."""
+        return self._cameras[env_index].policy.explain(0)
+
+    def watch(self, step: Step, policy: Policy) -> None:
+        """Whoever is done at this step shows so while the others go on."""
+        for row in step.ended:
+            reached = bool(step.succeeded[row])
+            self._cameras[int(step.transitions.env_indices[row])].finish("reached" if reached else "timeout")
+
+    def finish(self, rows: list[EpisodeRow]) -> None:
+        """The last pictures, held for a second."""
+        for camera, row in zip(self._cameras, rows, strict=True):
+            camera.finish(row.outcome)
         for _ in range(HOLD):
-            self._film.add(last)
+            self._film.add(self._together())
+
+    def _together(self) -> Array:
+        """The newest frames side by side, as high as the highest."""
+        frames = [camera.frame for camera in self._cameras]
+        canvas = np.full((max(map(len, frames)), sum(frame.shape[1] for frame in frames), 3), PAPER, np.uint8)
+        left = 0
+        for frame in frames:
+            canvas[: len(frame), left : left + frame.shape[1]] = frame
+            left += frame.shape[1]
+        return canvas

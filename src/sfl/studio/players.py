@@ -13,6 +13,7 @@ import numpy as np
 
 from sfl.data.types import Array, Explanation, Observation, Policy, WeighingPolicy
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env
+from sfl.envs.minigrid import ACTIONS as GRID_ACTIONS
 from sfl.envs.vizdoom.protocol import ACTIONS as MAZE_ACTIONS
 from sfl.run.evaluate import pose as pose_tasks
 from sfl.run.folder import LoadedRun
@@ -25,7 +26,6 @@ from sfl.studio.views import Window
 Event = dict[str, Any]
 """One thing that happened, as JSON."""
 
-GRID_ACTIONS = ("left", "right", "forward", "toggle")
 DIGITS = 7
 """Of the values of actions: those of psi(s, a) differ little."""
 

@@ -15,9 +15,9 @@ from PIL import Image
 
 from sfl.core.config import require
 from sfl.core.errors import SflError, UsageError
-from sfl.data.types import Array, Observation
+from sfl.data.types import Array, Explanation, Observation
 from sfl.envs.vizdoom.board import FRAME_SHAPE
-from sfl.run.frames import Pictures
+from sfl.run.grid_frames import Pictures
 from sfl.run.paint import fitted
 from sfl.run.rollout import Env
 
@@ -59,7 +59,7 @@ class Window:
         if not self._drawable:
             return None
         try:
-            return _encoded(np.asarray(fitted(Pictures(self._env).now(), SIDE)), "PNG")
+            return _encoded(np.asarray(fitted(Pictures(self._env).now(Explanation()), SIDE)), "PNG")
         except SflError:  # it will not learn to draw itself
             self._drawable = False
             return None

@@ -1,6 +1,9 @@
-"""What is seen in a maze and how alike it looks: goals with their pictures, SFS heatmaps, aliased pairs of views."""
+"""What is seen in a maze and how near it seems: goals with their pictures, heatmaps, aliased pairs of views."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -9,60 +12,90 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from sfl.data.types import Array
-from sfl.run.folder import LoadedRun
-from sfl.run.plots.marks import LEVELS, RED, corners, draw_walls
-from sfl.run.plots.maze import View, maze_figure
-from sfl.run.plots.panels import headline, map_panels
+from sfl.run.plots.marks import BELOW, LEVELS, RED, draw_walls
+from sfl.run.plots.maze import View, draw_badge, draw_look, maze_figure
+from sfl.run.plots.panels import Site, colour_bar, headline, map_panels
+from sfl.run.plots.style import TEXT, Plate
 from sfl.run.plots.success import CURVES
+from sfl.run.scene import CLIP
 from sfl.run.survey import FAR, OPEN, Survey, aliased_pairs, pictures
-from sfl.run.worlds import MazeWorld
 
 SHOWN_GOALS = 9  # pictures, over all levels
 SHOWN_PAIRS = 4
-BELOW = "#D5D5D5"  # a view that is not above the threshold
 
 
-def goals_figure(run: LoadedRun, world: MazeWorld) -> Figure:
+def goals_figure(site: Site) -> Plate:
     """The map with the goals of every level, and pictures of the first ones; with a fixed spawn also of the start."""
-    pairs, maze = world.pairs(run.experiment.eval), world.places.maze
+    pairs, maze = site.world.pairs(site.run.experiment.eval), site.world.places.maze
     starts = [("at the start", RED, maze.start)] if pairs.spawn == "fixed" else []
     each = (SHOWN_GOALS - len(starts)) // len(pairs.levels)
     shown = starts + [
         (f"{level} goal", LEVELS[level], pair.goal) for level, found in pairs.levels.items() for pair in found[:each]
     ]
-    frames = pictures(world, np.array([pose for _, _, pose in shown]))
+    frames = pictures(site.world, np.array([pose for _, _, pose in shown]))
     views = [
         View(pose, frame, f"{number}, {word}", colour)
         for number, ((word, colour, pose), frame) in enumerate(zip(shown, frames, strict=True), 1)
     ]
-    return maze_figure(maze, world.places.free, pairs, views)
+    about = (
+        f"The maze {maze.name} from above with the goals that the agent is evaluated on, and, below, pictures of the "
+        f"numbered ones as the agent is given them; it never sees the map. Spawn: {pairs.spawn}."
+    )
+    figure = maze_figure(maze, site.world.places.free, pairs, views, site.style)
+    return Plate(figure, about, source=headline(site.run))
 
 
-def heatmap_figure(run: LoadedRun, world: MazeWorld, survey: Survey, threshold: float) -> Figure:
-    """SFS of all views to two references: all of them, and those above the localize threshold."""
-    references = {"the start": survey.start, "the place farthest from it": survey.far}
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """How near all views seem to two references, and from where on that counts."""
+
+    title: str
+    word: str
+    values: Array  # [N, 2]
+    passes: Array  # [N, 2] bool
+    threshold: float
+    limit: str
+    """The condition in words."""
+    lowest: float
+    highest: float
+
+
+def sfs_heat(survey: Survey, sfs: Array, threshold: float) -> Heat:
+    """SFS [N, N] to the references; above the localize threshold a view counts as the same place."""
+    values = sfs[:, list(survey.references)]
+    lowest = min(float(np.quantile(values, 0.02)), 0.99 * threshold)
+    return Heat(
+        "Similarity of views (SFS)", "SFS", values, values > threshold, threshold, f"above {threshold:g}", lowest, 1.0
+    )
+
+
+def value_heat(values: Array) -> Heat:
+    """MSS's values [N, 2] to the references, clipped as in the paper's figure."""
+    lowest = min(float(np.quantile(values, 0.02)), 2 * CLIP)
+    title, word = "Estimated distances (UVFA)", "estimated distance (minus steps)"
+    return Heat(title, word, values, values >= CLIP, CLIP, f"at least {CLIP:g}", lowest, 0.0)
+
+
+def heatmap_figure(site: Site, survey: Survey, heat: Heat, about: str) -> Plate:
+    """All views beside those that count as near, a row for each reference."""
     names = []
-    for word, reference in references.items():
-        near = survey.distances[reference, survey.sfs[:, reference] > threshold]
-        about = f"above {threshold:g}: {len(near)} of {len(survey.poses):,}, median {np.median(near):.0f} units away"
-        names += [f"SFS to {word}", about]
-    figure, panels = map_panels(run, world.places.maze, "Similarity of views (SFS)", names, 2)
-    lowest = float(np.quantile(survey.sfs[:, list(references.values())], 0.02))
-    for place, reference in enumerate(references.values()):
-        values = survey.sfs[:, reference]
-        for axes, shown in ((panels[2 * place], values), (panels[2 * place + 1], _above(values, threshold))):
+    for place, where in enumerate(("the start", "the place farthest from it")):
+        gaps = survey.distances[survey.references[place], heat.passes[:, place]]
+        middle = f", median {np.median(gaps):.0f} units away" if len(gaps) else ""
+        names += [f"{heat.word} to {where}", f"{heat.limit}: {len(gaps)} of {len(survey.poses):,}{middle}"]
+    figure, panels = map_panels(site, heat.title, names, 2 if site.style.titled else 4)
+    for place, reference in enumerate(survey.references):
+        values = heat.values[:, place]
+        kept = np.ma.array(values, mask=~heat.passes[:, place])
+        for axes, shown in zip(panels[2 * place : 2 * place + 2], (values, kept), strict=True):
             wedges = _wedges(survey, shown)
-            wedges.set_clim(min(lowest, 0.99 * threshold), 1.0)
+            wedges.set_clim(heat.lowest, heat.highest)
             axes.add_collection(wedges)
-            _mark(axes, survey.poses[reference], world)
-    bar = figure.colorbar(wedges, ax=panels, fraction=0.03, pad=0.02)
-    bar.set_label("SFS; a square is a place, its four parts the views in four directions", fontsize=10)
-    bar.ax.axhline(threshold, color="white", linewidth=1.5)
-    return figure
-
-
-def _above(values: Array, threshold: float) -> Array:
-    return np.ma.masked_less_equal(values, threshold)
+            _mark(axes, survey.poses[reference], site)
+    bar = colour_bar(figure, panels, wedges, heat.word, site.style)
+    bar.axhline(heat.threshold, color="white", linewidth=site.style.size(1.5))
+    squares = "A square is a place, its four parts are the views in four directions; the red dot is the reference."
+    return Plate(figure, f"{about} {squares}", tuple(names), headline(site.run))
 
 
 def _wedges(survey: Survey, values: Array) -> PolyCollection:
@@ -76,57 +109,47 @@ def _wedges(survey: Survey, values: Array) -> PolyCollection:
     return wedges
 
 
-def _mark(axes: Axes, pose: Array, world: MazeWorld) -> None:
+def _mark(axes: Axes, pose: Array, site: Site) -> None:
     """The reference: a dot, and an arrow where it looks."""
-    (left, bottom), (right, top) = corners(world.places.maze)
-    length = 0.08 * max(right - left, top - bottom)
-    _arrow(axes, pose, RED, length)
-    axes.plot(*pose[:2], "o", color=RED, markersize=7, markeredgecolor="white", markeredgewidth=1.2, zorder=6)
+    draw_look(axes, pose.tolist(), RED, 0.08 * max(site.extent), site.style.size(2.0))
+    rim: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": site.style.size(1.2)}
+    axes.plot(*pose[:2], "o", color=RED, markersize=site.style.size(7), zorder=6, **rim)
 
 
-def _arrow(axes: Axes, pose: Array, colour: str, length: float) -> None:
-    """Where a view looks, `length` map units long."""
-    x, y, degrees = pose.tolist()
-    tip = (x + length * np.cos(np.radians(degrees)), y + length * np.sin(np.radians(degrees)))
-    axes.annotate("", tip, (x, y), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2.0}, zorder=4)
-
-
-def aliased_figure(run: LoadedRun, world: MazeWorld, survey: Survey, threshold: float) -> Figure:
+def aliased_figure(site: Site, survey: Survey, sfs: Array, threshold: float) -> Plate:
     """The pairs of views that are most alike though far apart, with their places."""
-    pairs = aliased_pairs(survey.sfs, survey.poses, survey.ahead >= OPEN, SHOWN_PAIRS)
-    (left, bottom), (right, top) = corners(world.places.maze)
-    inches = 5.2 / max(right - left, top - bottom)
-    sizes = (right - left) * inches + 0.3, 4.6
-    figure = Figure((sum(sizes), max((top - bottom) * inches, 1.75 * max(len(pairs), 1)) + 1.1), layout="constrained")
-    figure.suptitle("Views that look alike though far apart", fontsize=13, fontweight="bold")
+    style, pairs = site.style, aliased_pairs(sfs, survey.poses, survey.ahead >= OPEN, SHOWN_PAIRS)
+    across, up = site.extent
+    inches = (5.2 if style.titled else 2.9) / max(across, up)
+    sizes = (across * inches + 0.3, 4.6) if style.titled else (0.56 * TEXT, 0.44 * TEXT)
+    tall = max(up * inches, (1.75 if style.titled else 0.95) * max(len(pairs), 1)) + (1.1 if style.titled else 0.1)
+    figure = Figure((sum(sizes), tall), layout="constrained")
     plan, views = figure.subfigures(1, 2, width_ratios=sizes, squeeze=False).ravel()
     axes = plan.add_subplot()
-    draw_walls(axes, world.places.maze)
-    axes.set_title(f"{headline(run)}\n{_about_pairs(survey, threshold)}", fontsize=9, color="#444444")
+    draw_walls(axes, site.world.places.maze, style)
+    if style.titled:
+        figure.suptitle("Views that look alike though far apart", fontsize=13, fontweight="bold")
+        axes.set_title(f"{headline(site.run)}\n{_about_pairs(survey, sfs, threshold)}", fontsize=9, color="#444444")
     for number, pair in enumerate(pairs):
         for place, view in enumerate(pair):
             name, colour = f"{number + 1}{'ab'[place]}", CURVES[number]
-            _badge(axes, survey.poses[view], name, colour, 0.07 * max(right - left, top - bottom))
+            draw_look(axes, survey.poses[view].tolist(), colour, 0.07 * max(across, up), style.size(2.0))
+            draw_badge(axes, survey.poses[view].tolist(), name, colour, style.font(8))
             shown = views.add_subplot(len(pairs), 2, 2 * number + place + 1)
-            shown.imshow(survey.frames[view])
+            shown.imshow(survey.frames[view], interpolation="antialiased" if style.titled else "none")
             shown.set(xticks=[], yticks=[])
             for spine in shown.spines.values():
-                spine.set(edgecolor=colour, linewidth=3)
-            words = (f"SFS {survey.sfs[pair]:.3f}", f"{survey.distances[pair]:,.0f} units apart")
-            shown.set_title(f"{name}: {words[place]}", fontsize=9)
-    return figure
+                spine.set(edgecolor=colour, linewidth=style.size(3))
+            words = (f"SFS {sfs[pair]:.3f}", f"{survey.distances[pair]:,.0f} units apart")
+            shown.set_title(f"{name}: {words[place]}", fontsize=style.font(9))
+    about = f"Perceptual aliasing in the maze {site.world.maze}: {_about_pairs(survey, sfs, threshold)}."
+    return Plate(figure, about, source=headline(site.run))
 
 
-def _about_pairs(survey: Survey, threshold: float) -> str:
+def _about_pairs(survey: Survey, sfs: Array, threshold: float) -> str:
     far = np.triu(survey.distances > FAR)
-    share = 100 * float((survey.sfs[far] > threshold).mean()) if far.any() else 0.0
+    share = 100 * float((sfs[far] > threshold).mean()) if far.any() else 0.0
     return (
         f"{share:.2g}% of all pairs over {FAR:g} units apart have SFS above {threshold:g},\nwhere the agent localizes. "
         f"Shown: the most alike of those with {OPEN:g} units free ahead"
     )
-
-
-def _badge(axes: Axes, pose: Array, name: str, colour: str, length: float) -> None:
-    _arrow(axes, pose, colour, length)
-    look = {"boxstyle": "circle,pad=0.2", "facecolor": colour, "edgecolor": "white", "lw": 0.8}
-    axes.text(pose[0], pose[1], name, bbox=look, ha="center", va="center", fontsize=8, color="white", zorder=5)

@@ -75,7 +75,7 @@ def indicators_figure(run: LoadedRun) -> Figure | None:
     if not any("graph/localized_in_evaluation" in panel.lines for panel, _ in shown):
         return None
     rows = -(-len(shown) // COLUMNS)
-    figure = Figure((3.2 * COLUMNS, 2.9 * rows + 0.7), layout="constrained")
+    figure = Figure((3.2 * COLUMNS, 3.3 * rows + 0.7), layout="constrained")
     figure.suptitle(f"Leading indicators: {headline(run)}", fontsize=13, fontweight="bold")
     unit = "map units" if radius == 100 else "cells"
     for number, (panel, lines) in enumerate(shown, 1):
@@ -116,4 +116,5 @@ def _draw(axes: Axes, panel: Panel, lines: dict[str, tuple[Array, Array]], unit:
     axes.grid(color="#E5E5E5", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines) > 1:
-        axes.legend(fontsize=7.5, frameon=False, loc="best")
+        # Below the axes: inside them there is no place that curves of every run leave free.
+        axes.legend(fontsize=7.5, frameon=False, loc="upper left", bbox_to_anchor=(-0.05, -0.2), borderaxespad=0.0)

@@ -14,7 +14,7 @@ from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.data.types import Array
 from sfl.envs.mazes.files import check_free
-from sfl.run.plots.marks import DPI
+from sfl.run.plots.saving import DPI
 from sfl.run.plots.success import CURVES
 
 COLUMNS = ("step", "loss", "accuracy")

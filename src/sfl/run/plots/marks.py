@@ -15,22 +15,23 @@ from matplotlib.patches import Circle, FancyArrowPatch, Polygon, Rectangle
 
 from sfl.data.types import Array
 from sfl.envs.mazes import Maze
+from sfl.run.plots.style import Style
 
 RADIUS = 0.2  # of a landmark's dot, in cells
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#D55E00", "#009E73", "#D81B1B"  # Okabe and Ito's, but for the agent's red
 PALE, DARK = "#C4CCD4", "#333333"
+BELOW = "#D5D5D5"  # what does not pass a threshold
 LEVELS = {"easy": "#56B4E9", "medium": "#009E73", "hard": "#E69F00", "hardest": "#AA4499"}
 MARGIN = 24  # map units around a maze
-DPI = 150
 
 EdgeCounts = Mapping[tuple[int, int], int]
 """Transitions by (source, target)."""
 
 
-def draw_walls(axes: Axes, maze: Maze) -> None:
+def draw_walls(axes: Axes, maze: Maze, style: Style) -> None:
     """A maze from above, filling the axes."""
-    lines = LineCollection(list(maze.walls.reshape(-1, 2, 2)), colors=DARK, linewidths=1.6, capstyle="round")
-    axes.add_collection(lines)
+    look: dict[str, Any] = {"colors": DARK, "linewidths": style.size(1.6), "capstyle": "round"}
+    axes.add_collection(LineCollection(list(maze.walls.reshape(-1, 2, 2)), **look))
     (left, bottom), (right, top) = corners(maze)
     axes.set(aspect="equal", xlim=(left - MARGIN, right + MARGIN), ylim=(bottom - MARGIN, top + MARGIN))
     axes.set_axis_off()
@@ -54,7 +55,9 @@ def draw_landmarks(axes: Axes, places: Array, headings: Array, fill: Sequence[An
         axes.text(x, y, str(number), ha="center", va="center_baseline", fontsize=size, color=_ink(face), zorder=4.5)
 
 
-def draw_edges(axes: Axes, places: Array, counts: EdgeCounts, points: float, colour: str | None = None) -> None:
+def draw_edges(
+    axes: Axes, places: Array, counts: EdgeCounts, points: float, style: Style, colour: str | None = None
+) -> None:
     """One line per pair, as wide as it is frequent; an arrow where the edge goes one way. A colour draws all alike."""
     top = max(counts.values(), default=1)
     for (source, target), count in counts.items():
@@ -62,47 +65,64 @@ def draw_edges(axes: Axes, places: Array, counts: EdgeCounts, points: float, col
         if both_ways and source > target:
             continue
         strength = _strength(max(count, counts.get((target, source), 0)), top)
-        look: dict[str, Any] = {"color": colour, "linewidth": 1.0, "alpha": 0.7}
+        look: dict[str, Any] = {"color": colour, "linewidth": style.size(1.0), "alpha": 0.7}
         if colour is None:
-            look = {"color": DARK, "linewidth": _width(strength), "alpha": 0.3 + 0.6 * strength}
+            look = {"color": DARK, "linewidth": style.size(_width(strength)), "alpha": 0.3 + 0.6 * strength}
         ends = places[source], places[target]
         axes.add_patch(_arrow(*ends, points, style="-" if both_ways else "-|>", mutation_scale=0.25 * points, **look))
 
 
-def draw_route(axes: Axes, stops: Array, points: float, line: str) -> None:
+def draw_route(axes: Axes, stops: Array, points: float, style: Style, line: str) -> None:
     """Arrows from stop to stop [R, 2]; a stop that lies in the cell of the one before needs none."""
+    look: dict[str, Any] = {"linewidth": style.size(2.6), "linestyle": line, "color": ORANGE, "zorder": 5}
     for here, there in pairwise(stops):
         if np.abs(there - here).max() > 0.5:
-            look = {"mutation_scale": 0.4 * points, "linewidth": 2.6, "linestyle": line, "color": ORANGE, "zorder": 5}
-            axes.add_patch(_arrow(here, there, points, style="-|>", **look))
+            axes.add_patch(_arrow(here, there, points, style="-|>", mutation_scale=0.4 * points, **look))
 
 
-def draw_cell(axes: Axes, place: Array | None, colour: str) -> None:
+def draw_cell(axes: Axes, place: Array | None, colour: str, style: Style) -> None:
     """A frame around a cell, where its place is known."""
     if place is not None:
-        corner = (place[0] - 0.43, place[1] - 0.43)
-        axes.add_patch(Rectangle(corner, 0.86, 0.86, facecolor="none", edgecolor=colour, linewidth=2.8))
+        look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": style.size(2.8)}
+        axes.add_patch(Rectangle((place[0] - 0.43, place[1] - 0.43), 0.86, 0.86, **look))
 
 
-def edge_samples(counts: EdgeCounts) -> list[Line2D]:
+def draw_agent(axes: Axes, pose: Array) -> None:
+    """MiniGrid's red arrow at a pose [3]."""
+    axes.add_patch(Polygon(_triangle(pose[:2], pose[2], 0.42), facecolor=RED, edgecolor="none", zorder=5))
+
+
+def edge_samples(counts: EdgeCounts, style: Style) -> list[Line2D]:
     """The rarest and the most frequent edge, for the legend."""
     if not counts:
         return []
     low, top = min(counts.values()), max(counts.values())
+    widths = {n: style.size(_width(_strength(n, top))) for n in (low, top)}
     return [
-        Line2D([], [], color=DARK, linewidth=_width(_strength(n, top)), label=f"edge, {n:,} transitions")
-        for n in dict.fromkeys((low, top))
+        Line2D([], [], color=DARK, linewidth=width, label=f"edge, {n:,} transitions") for n, width in widths.items()
     ]
 
 
-def dot_sample(colour: str, label: str) -> Line2D:
+def dot_sample(colour: str, label: str, style: Style) -> Line2D:
     """A landmark, for the legend."""
-    return Line2D([], [], marker="o", color=colour, linestyle="", markersize=9, label=label)
+    return mark_sample("o", colour, label, style)
 
 
-def cell_sample(colour: str, label: str) -> Line2D:
+def cell_sample(colour: str, label: str, style: Style) -> Line2D:
     """A framed cell, for the legend."""
-    return Line2D([], [], marker="s", color=colour, mfc="none", mew=2.4, linestyle="", markersize=9, label=label)
+    sample = mark_sample("s", colour, label, style)
+    sample.set(markerfacecolor="none", markeredgewidth=style.size(2.4))
+    return sample
+
+
+def mark_sample(marker: str, colour: str, label: str, style: Style, points: float = 9) -> Line2D:
+    """Any mark, for the legend."""
+    return Line2D([], [], marker=marker, color=colour, linestyle="", markersize=style.size(points), label=label)
+
+
+def line_sample(colour: str, label: str, style: Style, **look: Any) -> Line2D:
+    """A line, for the legend."""
+    return Line2D([], [], color=colour, linewidth=style.size(1.5), label=label, **look)
 
 
 def _arrow(here: Array, there: Array, points: float, style: str, **look: Any) -> FancyArrowPatch:

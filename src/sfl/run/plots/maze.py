@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,11 +23,14 @@ from sfl.envs.mazes.files import check_free, write_whole
 from sfl.envs.mazes.free_space import FreeSpace
 from sfl.envs.tasks import Pose
 from sfl.envs.vizdoom import DoomMaze
-from sfl.run.plots.marks import DARK, DPI, LEVELS, RED, corners, dot_sample, draw_walls
+from sfl.run.plots.marks import DARK, LEVELS, RED, corners, dot_sample, draw_walls, mark_sample
+from sfl.run.plots.saving import DPI
+from sfl.run.plots.style import COLUMN, SCREEN, Style, legend_below
 
 GOALS = 12  # drawn for each level
 COLUMNS = 3  # of views
-SIDE, VIEW_WIDTH, VIEW_HEIGHT, ARROW = 6.4, 2.2, 1.87, 0.3  # inches; the side is the longer one of the map
+SIDE, VIEW_WIDTH, ARROW = 6.4, 2.2, 0.3  # inches on the screen; the side is the longer one of the map
+VIEW_SHAPE = 0.85  # height of a view and its title, in widths
 
 
 def draw_maze(maze: Maze, out: Path, pairs: Path | None, view_count: int, seed: int, force: bool = False) -> Path:
@@ -39,7 +43,7 @@ def draw_maze(maze: Maze, out: Path, pairs: Path | None, view_count: int, seed: 
     looks = [("1, at the start", RED), *((str(number), DARK) for number in range(2, view_count + 1))]
     shown = zip(poses, _frames(maze, poses), looks, strict=True)
     views = [View(pose, frame, caption, colour) for pose, frame, (caption, colour) in shown]
-    figure = maze_figure(maze, free, goals, views)
+    figure = maze_figure(maze, free, goals, views, SCREEN)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=DPI, bbox_inches="tight", facecolor="white")
     return write_whole(out, picture.getvalue(), force)
@@ -70,54 +74,68 @@ class View:
     colour: str
 
 
-def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, views: Sequence[View]) -> Figure:
+def maze_figure(maze: Maze, free: FreeSpace, goals: Pairs, views: Sequence[View], style: Style) -> Figure:
     """The map with the numbered places of the views, and the views below it."""
     (left, bottom), (right, top) = corners(maze)
-    scale = SIDE / max(right - left, top - bottom)
+    side, view = (SIDE, VIEW_WIDTH) if style.titled else (COLUMN - 0.1, COLUMN / COLUMNS)
+    scale = side / max(right - left, top - bottom)
     rows = -(-len(views) // COLUMNS)
-    width, height = max((right - left) * scale, COLUMNS * VIEW_WIDTH), (top - bottom) * scale + 1.2
-    figure = Figure((width + 0.4, height + rows * VIEW_HEIGHT), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, rows * VIEW_HEIGHT)).ravel()
+    width, height = max((right - left) * scale, COLUMNS * view) + 0.4, (top - bottom) * scale + (1.2 * style.text**2)
+    height_below = rows * view * VIEW_SHAPE
+    figure = Figure((width if style.titled else COLUMN, height + height_below), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, height_below)).ravel()
     axes = upper.add_subplot()
-    _draw_map(axes, maze, goals)
-    _draw_poses(axes, views, ARROW / scale)
-    axes.set_title(f"{maze.name}\n", fontsize=13, fontweight="bold")
-    about = f"{right - left:,.0f} x {top - bottom:,.0f} units, walkable area {free.area / 1e6:.2f} million"
-    axes.text(0.5, 1.015, about, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
-    upper.legend(handles=_samples(maze, goals, views), loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    for number, view in enumerate(views, 1):
+    _draw_map(axes, maze, goals, style)
+    _draw_poses(axes, views, style.mark * ARROW / scale, style)
+    if style.titled:
+        axes.set_title(f"{maze.name}\n", fontsize=13, fontweight="bold")
+        about = f"{right - left:,.0f} x {top - bottom:,.0f} units, walkable area {free.area / 1e6:.2f} million"
+        axes.text(0.5, 1.015, about, transform=axes.transAxes, ha="center", va="bottom", fontsize=10, color="#444444")
+    legend_below(upper, style, _samples(maze, goals, views, style), 6 if style.titled else 3)
+    for number, seen in enumerate(views, 1):
         shown = lower.add_subplot(rows, COLUMNS, number)
-        shown.imshow(view.frame)
-        shown.set_title(view.caption, fontsize=10)
+        shown.imshow(seen.frame, interpolation="antialiased" if style.titled else "none")
+        shown.set_title(seen.caption, fontsize=style.font(10))
         shown.set_axis_off()
     return figure
 
 
-def _draw_map(axes: Axes, maze: Maze, goals: Pairs) -> None:
-    draw_walls(axes, maze)
+def _draw_map(axes: Axes, maze: Maze, goals: Pairs, style: Style) -> None:
+    draw_walls(axes, maze, style)
     for level, discs in maze.regions.items():
         for x, y, radius in discs:
             axes.add_patch(Circle((x, y), radius, facecolor=LEVELS[level], alpha=0.3, edgecolor="none"))
     for level, found in goals.levels.items():
         places = np.array([pair.goal[:2] for pair in found])
-        axes.plot(*places.T, "o", color=LEVELS[level], markersize=3.5, zorder=3)
+        axes.plot(*places.T, "o", color=LEVELS[level], markersize=style.size(3.5), zorder=3)
     if maze.spots:
-        axes.plot(*np.array(maze.spots).T, "x", color=DARK, markersize=6, zorder=3)
+        axes.plot(*np.array(maze.spots).T, "x", color=DARK, markersize=style.size(6), zorder=3)
 
 
-def _draw_poses(axes: Axes, views: Sequence[View], length: float) -> None:
+def _draw_poses(axes: Axes, views: Sequence[View], length: float, style: Style) -> None:
     """Numbered places with arrows of a length in map units."""
-    look = {"arrowstyle": "-|>", "lw": 1.4, "color": DARK}
     for number, view in enumerate(views, 1):
-        x, y, degrees = view.pose
-        tip = (x + length * np.cos(np.radians(degrees)), y + length * np.sin(np.radians(degrees)))
-        axes.annotate("", tip, (x, y), arrowprops=look, annotation_clip=False, zorder=4)
-        badge = {"boxstyle": "circle,pad=0.25", "facecolor": view.colour, "edgecolor": "white", "lw": 0.8}
-        axes.text(x, y, str(number), bbox=badge, ha="center", va="center", fontsize=7, color="white", zorder=5)
+        draw_look(axes, view.pose, DARK, length, style.size(1.4))
+        draw_badge(axes, view.pose, str(number), view.colour, style.font(7))
 
 
-def _samples(maze: Maze, goals: Pairs, views: Sequence[View]) -> list[Line2D]:
+def draw_look(axes: Axes, pose: Sequence[float], colour: str, length: float, width: float) -> None:
+    """An arrow to where a view looks, `length` map units long and `width` points wide."""
+    x, y, degrees = pose
+    tip = (x + length * np.cos(np.radians(degrees)), y + length * np.sin(np.radians(degrees)))
+    look = {"arrowstyle": "-|>", "lw": width, "color": colour, "mutation_scale": 7 * width}
+    axes.annotate("", tip, (x, y), arrowprops=look, annotation_clip=False, zorder=4)
+
+
+def draw_badge(axes: Axes, pose: Sequence[float], name: str, colour: str, points: float) -> None:
+    """The name of a view, at its place."""
+    look = {"boxstyle": "circle,pad=0.25", "facecolor": colour, "edgecolor": "white", "lw": 0.1 * points}
+    words: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": points, "color": "white", "zorder": 5}
+    axes.text(pose[0], pose[1], name, bbox=look, **words)
+
+
+def _samples(maze: Maze, goals: Pairs, views: Sequence[View], style: Style) -> list[Line2D]:
     shown = {view.colour for view in views}
-    seen = [dot_sample(colour, word) for colour, word in ((RED, "start"), (DARK, "view")) if colour in shown]
-    spots = [Line2D([], [], marker="x", color=DARK, linestyle="", label="spawn spot")] if maze.spots else []
-    return [*seen, *spots, *(dot_sample(LEVELS[level], f"{level} goal") for level in goals.levels)]
+    seen = [dot_sample(colour, word, style) for colour, word in ((RED, "start"), (DARK, "view")) if colour in shown]
+    spots = [mark_sample("x", DARK, "spawn spot", style, 6)] if maze.spots else []
+    return [*seen, *spots, *(dot_sample(LEVELS[level], f"{level} goal", style) for level in goals.levels)]

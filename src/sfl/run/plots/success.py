@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +14,10 @@ from matplotlib.figure import Figure
 from sfl.data.types import Array
 from sfl.run.evaluate import EpisodeRow
 from sfl.run.plots.marks import BLUE, GREEN, ORANGE
+from sfl.run.plots.style import COLUMN, SCREEN, Plate, Style
 
 CURVES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+LEVEL_NAMES = {"paper": "the paper's start and goal", "any": "any start and goal"}
 
 
 @dataclass(frozen=True)
@@ -43,28 +46,49 @@ def _percent(rows: Sequence[EpisodeRow], step: int) -> float | None:
     return 100 * sum(chosen) / len(chosen) if chosen else None
 
 
-def success_figure(rows: Sequence[EpisodeRow]) -> Figure:
+def success_figure(rows: Sequence[EpisodeRow], style: Style) -> Plate:
+    """A panel for each level, a curve for each experiment."""
     levels, experiments = (list(dict.fromkeys(getattr(r, name) for r in rows)) for name in ("level", "experiment"))
-    figure = Figure((4.6 * len(levels) + 0.6, 3.9), layout="constrained")
-    for number, level in enumerate(levels):
-        axes = figure.add_subplot(1, len(levels), number + 1)
+    names = [LEVEL_NAMES.get(level, level) for level in levels]
+    width = style.width(len(levels), 4.6 * len(levels) + 0.6)
+    figure = Figure((width, 3.9 if style.titled else 1.5 + 0.75 / len(levels)), layout="constrained")
+    for number, (level, name) in enumerate(zip(levels, names, strict=True), 1):
+        axes = figure.add_subplot(1, len(levels), number)
         for place, experiment in enumerate(experiments):
             own = [row for row in rows if (row.level, row.experiment) == (level, experiment)]
             if own:
-                _draw_curve(axes, success_curve(own), experiment, CURVES[place % len(CURVES)])
-        axes.set_title({"paper": "The paper's start and goal", "any": "Any start and goal"}.get(level, level))
-        axes.set_xlabel("environment steps", fontsize=11)
-        axes.set_ylabel("success (%)", fontsize=11)
-        axes.set_ylim(-3, 103)
-        axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(lambda value, _: steps_text(value))
-        axes.grid(color="#E5E5E5", linewidth=0.8)
-        axes.spines[["top", "right"]].set_visible(False)
+                _draw_curve(axes, success_curve(own), experiment, CURVES[place % len(CURVES)], style)
+        axes.set_title(name, fontsize=style.font(12))
+        _draw_axes(axes, style)
+        axes.set_ylabel("success (%)" if style.titled or number == 1 else "", fontsize=style.font(11))
     drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
     named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
-    title, columns = "mean over seeds, band: standard error", 2 * max(1, len(levels) // 2)
-    figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, ncols=columns, frameon=False)
-    return figure
+    columns = 3 if width > COLUMN else 1
+    look: dict[str, Any] = {"fontsize": style.font(10), "title_fontsize": style.font(10), "ncols": columns}
+    title = "mean over seeds, band: standard error" if style.titled else None
+    figure.legend(named.values(), named.keys(), loc="outside lower center", title=title, frameon=False, **look)
+    tasks = sorted({row.env for row in rows} | {f"maze {row.maze}" for row in rows if row.maze})
+    about = (
+        f"Success in evaluation over environment steps in {', '.join(tasks)}, on {', '.join(names)}: the mean over "
+        "seeds, the band its standard error; a dashed line is a policy that was evaluated once."
+    )
+    return Plate(figure, about, source="; ".join(_about_experiment(rows, name) for name in experiments))
+
+
+def _about_experiment(rows: Sequence[EpisodeRow], experiment: str) -> str:
+    own = [row for row in rows if row.experiment == experiment]
+    seeds = ", ".join(map(str, sorted({row.seed for row in own})))
+    return f"{experiment}, seed {seeds}, {max(row.env_steps for row in own):,} steps"
+
+
+def _draw_axes(axes: Axes, style: Style) -> None:
+    axes.set_xlabel("environment steps", fontsize=style.font(11))
+    axes.set_ylim(-3, 103)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(lambda value, _: steps_text(value))
+    axes.tick_params(labelsize=style.font(10), width=style.size(0.8), length=style.size(3.5))
+    axes.grid(color="#E5E5E5", linewidth=style.size(0.8))
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def steps_text(steps: float) -> str:
@@ -77,15 +101,17 @@ def steps_text(steps: float) -> str:
 def success_svg(rows: Sequence[EpisodeRow]) -> str:
     """The same figure as the text of an SVG file."""
     text = io.StringIO()
-    success_figure(rows).savefig(text, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+    figure = success_figure(rows, SCREEN).figure
+    figure.savefig(text, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
     return text.getvalue()
 
 
-def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
+def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str, style: Style) -> None:
     label = f"{name} ({curve.seeds} seed{'s' if curve.seeds > 1 else ''})"
+    look: dict[str, Any] = {"color": colour, "linewidth": style.size(2), "label": label}
     if len(curve.steps) == 1:  # a policy that does not learn: a level to compare with
-        axes.axhline(curve.percent[0], color=colour, linewidth=1.8, linestyle="--", label=label)
+        axes.axhline(curve.percent[0], linestyle="--", **look)
         return
-    axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker="o", markersize=4, label=label)
+    axes.plot(curve.steps, curve.percent, marker="o", markersize=style.size(4), **look)
     low, high = curve.percent - curve.error, curve.percent + curve.error
     axes.fill_between(curve.steps, np.maximum(low, 0), np.minimum(high, 100), color=colour, alpha=0.2, linewidth=0)
