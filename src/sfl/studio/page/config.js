@@ -1,0 +1,74 @@
+/** The tab of settings: what differs between the chosen runs first, everything on request. */
+
+import { runColour } from "./colours.js";
+import { byId, el, fill } from "./dom.js";
+import { say } from "./state.js";
+
+export class ConfigPanel {
+  /** @param {import("./state.js").State} state @param {any} source */
+  constructor(state, source) {
+    [this.state, this.source] = [state, source];
+    this.box = byId("panel-config");
+    this.document = null;
+    this.onlyDifferences = null;
+    this.search = el("input", { type: "search", placeholder: "find a setting", data: { testid: "config-search" }, "aria-label": "Find a setting", oninput: () => this.showTable() });
+    this.table = el("div", { class: "table" });
+    state.watch(["shown", "tab"], () => this.load());
+  }
+
+  async load() {
+    const { runs, shown, tab } = this.state.values;
+    const ids = runs.filter((run) => shown.has(run.id)).map((run) => run.id);
+    if (tab !== "config" || ids.join() === this.loaded) return;
+    this.loaded = ids.join();
+    try {
+      this.document = ids.length ? await this.source.config(ids) : { settings: {}, differs: [] };
+      this.show();
+    } catch (error) {
+      this.loaded = null;
+      say(this.state, error.message);
+    }
+  }
+
+  show() {
+    const several = Object.keys(this.document.settings).length > 1;
+    this.onlyDifferences ??= several;
+    const flip = (event) => {
+      this.onlyDifferences = event.target.checked;
+      this.showTable();
+    };
+    fill(this.box,
+      el("div", { class: "field-row" }, this.search,
+        several && el("label", { class: "switch" }, el("input", { type: "checkbox", role: "switch", checked: this.onlyDifferences, data: { testid: "config-differs" }, onchange: flip }), el("span", {}, "only what differs"))),
+      this.table);
+    this.showTable();
+  }
+
+  showTable() {
+    const { settings, differs } = this.document;
+    const ids = Object.keys(settings);
+    const { runs } = this.state.values;
+    const different = new Set(differs);
+    const names = [...new Set(Object.values(settings).flatMap((one) => Object.keys(one)))];
+    const wanted = this.search.value.trim().toLowerCase();
+    const kept = names.filter((name) => (!(this.onlyDifferences && ids.length > 1) || different.has(name)) && name.toLowerCase().includes(wanted));
+    if (!kept.length) {
+      fill(this.table, el("p", { class: "lead" }, ids.length ? (wanted ? "No setting has this name." : "These runs have the same settings.") : "Tick runs on the left to see their settings."));
+      return;
+    }
+    const head = ids.map((id) => el("th", {}, el("i", { class: "swatch", style: `background:${runColour(runs, id)}` }), runs.find((run) => run.id === id)?.title ?? id));
+    const rows = kept.map((name) =>
+      el("tr", { class: different.has(name) ? "differs" : "" }, el("th", { scope: "row" }, ...broken(name)), ...ids.map((id) => el("td", {}, written(settings[id][name])))));
+    fill(this.table, el("table", { data: { testid: "config-table" } }, el("thead", {}, el("tr", {}, el("th", {}, "setting"), ...head)), el("tbody", {}, ...rows)));
+  }
+}
+
+/** A long dotted name may break after each dot. */
+function broken(name) {
+  return name.split(".").flatMap((part, place, all) => (place < all.length - 1 ? [`${part}.`, el("wbr")] : [part]));
+}
+
+function written(value) {
+  if (value === undefined) return "–";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,169 @@
+/** The tab of an episode: who plays, which task, the transport, and one column per player. */
+
+import { byId, el, fill, icon, number } from "./dom.js";
+import { PlayerCard } from "./playercard.js";
+import { checkpointOf, currentRun } from "./state.js";
+
+const MOST = 4;
+const SPEEDS = [1, 2, 4, 8, 15, 30, 60];
+
+export class LivePanel {
+  /** @param {import("./state.js").State} state @param {any} source @param {import("./live.js").Live} live @param {(file: File) => void} takePicture */
+  constructor(state, source, live, takePicture) {
+    Object.assign(this, { state, source, live, takePicture });
+    this.box = byId("panel-live");
+    this.parts = { setup: el("section"), goal: el("section", { class: "goal" }), transport: el("section"), cards: el("div", { class: "cards" }) };
+    fill(this.box, ...Object.values(this.parts));
+    this.cards = [];
+    this.makeTransport();
+    live.grown = () => this.showSteps();
+    state.watch(["runs", "run", "players", "map", "checkpoints"], () => this.showSetup());
+    state.watch(["session"], () => this.showSession());
+    state.watch(["playhead", "playing", "speed"], () => this.showSteps());
+    source.episodes().then((episodes) => this.showEpisodes(episodes));
+  }
+
+  showSetup() {
+    const run = currentRun(this.state);
+    if (!this.source.live) return;
+    if (!run?.can_play) {
+      fill(this.parts.setup, el("p", { class: "lead" }, "This run has no agent that can be played."));
+      return;
+    }
+    fill(this.parts.setup, el("h2", {}, "Players"), ...this.players().map((player, place, all) => this.playerRow(player, place, all)), this.addButton(), el("h2", {}, "Task"), this.taskRow(), this.pictureRow());
+  }
+
+  /** As chosen, or the run on the map at the checkpoint on the map. */
+  players() {
+    const { players, run } = this.state.values;
+    return players.length ? players : [{ run, checkpoint: null }];
+  }
+
+  playerRow(player, place, all) {
+    const { runs } = this.state.values;
+    const change = (part) => this.state.update({ players: all.map((one, at) => (at === place ? { ...one, ...part } : one)) });
+    const names = this.rivals().map((run) => el("option", { value: run.id, selected: run.id === player.run }, run.title));
+    const checkpoints = runs.find((run) => run.id === player.run)?.checkpoints ?? [];
+    const shown = player.checkpoint ?? checkpointOf(this.state, player.run);
+    const steps = checkpoints.map(({ name, env_steps: at }) => el("option", { value: name, selected: name === shown }, `${number(at)}${name === "last" ? " (last)" : ""}`));
+    return el("div", { class: "player-row" },
+      el("i", { class: `swatch kind-${place}` }),
+      el("select", { data: { testid: `player-${place}` }, "aria-label": `Run of player ${place + 1}`, onchange: (event) => change({ run: event.target.value, checkpoint: null }) }, ...names),
+      el("select", { data: { testid: `player-${place}-checkpoint` }, "aria-label": `Checkpoint of player ${place + 1}`, onchange: (event) => change({ checkpoint: event.target.value }) }, ...steps),
+      all.length > 1 && el("button", { class: "plain", data: { testid: `player-${place}-remove` }, "aria-label": `Remove player ${place + 1}`, onclick: () => this.state.update({ players: all.filter((_, at) => at !== place) }) }, icon("close")));
+  }
+
+  /** Runs in the world of the map that can be played. */
+  rivals() {
+    const { runs } = this.state.values;
+    const key = currentRun(this.state)?.world_key;
+    return runs.filter((run) => run.can_play && run.world_key === key && run.checkpoints.length);
+  }
+
+  addButton() {
+    const players = this.players();
+    const rivals = this.rivals();
+    const add = () => {
+      const taken = players.map((player) => player.run);
+      const next = rivals.find((run) => !taken.includes(run.id)) ?? currentRun(this.state);
+      this.state.update({ players: [...players, { run: next.id, checkpoint: null }] });
+    };
+    return players.length < MOST && el("button", { data: { testid: "player-add" }, onclick: add }, "Add a player beside");
+  }
+
+  taskRow() {
+    const { map } = this.state.values;
+    const levels = Object.entries(map?.tasks ?? {}).filter(([, tasks]) => tasks.length);
+    if (!levels.length) return el("p", { class: "quiet" }, "Choose Send above the map, then drag from a start to a goal.");
+    const level = levels.some(([name]) => name === this.level) ? this.level : levels[0][0];
+    const tasks = map.tasks[level];
+    const go = () => this.pose(level, Number(byId("task-pair").value));
+    const choose = (event) => {
+      this.level = event.target.value;
+      this.state.update({ task: { ...this.state.values.task, level: this.level } });
+      this.showSetup();
+    };
+    return el("div", { class: "field-row" },
+      el("select", { data: { testid: "task-level" }, "aria-label": "Level", onchange: choose }, ...levels.map(([name]) => el("option", { value: name, selected: name === level }, name))),
+      el("select", { data: { testid: "task-pair" }, "aria-label": "Task of this level" }, ...tasks.map((_, place) => el("option", { value: String(place) }, `task ${place + 1} of ${tasks.length}`))),
+      el("button", { class: "primary", data: { testid: "task-go" }, onclick: go }, "Go"));
+  }
+
+  pose(level, pair) {
+    const { start, goal } = this.state.values.map.tasks[level][pair];
+    this.live.go({ start, goal, picture: null, level, pair });
+  }
+
+  pictureRow() {
+    const file = el("input", { type: "file", accept: "image/png,image/jpeg", class: "away", data: { testid: "goal-file" }, "aria-label": "Goal picture", onchange: (event) => event.target.files[0] && this.takePicture(event.target.files[0]) });
+    return el("p", { class: "quiet" }, "Or drag on the map with Send, or ", el("label", { class: "link" }, "choose a picture", file), " of the goal (dropping one onto the page does the same).");
+  }
+
+  showEpisodes(episodes) {
+    if (this.source.live) return;
+    if (!episodes.length) {
+      fill(this.parts.setup, el("p", { class: "lead" }, "This page was exported without episodes."));
+      return;
+    }
+    const play = (place) => this.live.replay(episodes[place]);
+    const options = episodes.map((episode, place) => el("option", { value: String(place) }, episode.title ?? `Episode ${place + 1}`));
+    fill(this.parts.setup, el("h2", {}, "Recorded episodes"),
+      el("div", { class: "field-row" },
+        el("select", { data: { testid: "episode" }, "aria-label": "Episode", onchange: (event) => play(Number(event.target.value)) }, ...options),
+        el("button", { class: "primary", data: { testid: "episode-play" }, onclick: () => play(Number(byId("episode").value)) }, "Show")));
+  }
+
+  makeTransport() {
+    const { live, state } = this;
+    const button = (testid, picture, title, act) => el("button", { class: "round", data: { testid }, title, "aria-label": title, onclick: act }, icon(picture));
+    const speeds = SPEEDS.map((speed) => el("option", { value: String(speed), selected: speed === state.values.speed }, `${speed}/s`));
+    fill(this.parts.transport,
+      el("div", { class: "transport" },
+        button("play", "play", "Play or pause (Space)", () => live.toggle()),
+        button("step", "step", "One step (.)", () => live.step(1)),
+        button("again", "again", "From the beginning (R)", () => live.again()),
+        button("stop", "stop", "End it (Esc)", () => live.stop()),
+        el("select", { data: { testid: "speed" }, title: "Steps a second (< >)", "aria-label": "Steps a second", onchange: (event) => state.update({ speed: Number(event.target.value) }) }, ...speeds),
+        el("output", { data: { testid: "step-count" } })),
+      el("input", { type: "range", min: "0", step: "1", value: "0", data: { testid: "scrub" }, "aria-label": "Step", oninput: (event) => live.scrub(event.target.value) }));
+  }
+
+  /** @param {number} by places in the list of speeds */
+  faster(by) {
+    const place = SPEEDS.indexOf(this.state.values.speed) + by;
+    this.state.update({ speed: SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))] });
+  }
+
+  showSession() {
+    const { session } = this.state.values;
+    this.parts.transport.hidden = !session;
+    this.parts.goal.hidden = true;
+    this.cards = session ? session.players.map((player, place) => new PlayerCard(player, place)) : [];
+    this.parts.cards.dataset.count = String(this.cards.length);
+    fill(this.parts.cards, ...this.cards.map((card) => card.box));
+    this.showSteps();
+  }
+
+  showSteps() {
+    const { session, playhead, playing, speed, map } = this.state.values;
+    if (!session) return;
+    const { edge } = session;
+    byId("scrub").max = String(edge);
+    byId("scrub").value = String(playhead);
+    byId("speed").value = String(speed);
+    const budget = session.players.find((player) => player.begin)?.begin.budget;
+    byId("step-count").textContent = `step ${number(playhead)}${budget ? ` of at most ${number(budget)}` : ""}`;
+    if (playing !== this.drawnPlaying) fill(byId("play"), icon(playing ? "pause" : "play"));
+    this.drawnPlaying = playing;
+    this.showGoal(session);
+    for (const card of this.cards) card.show(playhead, map?.unit ?? "");
+  }
+
+  showGoal(session) {
+    const picture = session.players.find((player) => player.begin)?.begin.goal_picture ?? session.picture;
+    if (!picture || !this.parts.goal.hidden) return;
+    const words = session.goal ? `B, at ${number(Math.round(session.goal[0]))}, ${number(Math.round(session.goal[1]))}` : "known as a picture only";
+    fill(this.parts.goal, el("img", { src: picture, alt: "The goal", data: { testid: "goal-picture" } }), el("p", {}, el("strong", {}, "Goal"), el("br"), words));
+    this.parts.goal.hidden = false;
+  }
+}

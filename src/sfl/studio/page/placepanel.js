@@ -1,0 +1,139 @@
+/** The tab of a place: the landmark that was picked, and the field from there with its thresholds. */
+
+import { byId, el, fill, icon, number } from "./dom.js";
+import { placeValue, THRESHOLDS } from "./fieldlayer.js";
+import { figures, pictureOf } from "./legend.js";
+import { checkpointOf, currentRun } from "./state.js";
+
+const HEADINGS = { mean: "mean of headings", best: "best heading", each: "each heading" };
+
+export class PlacePanel {
+  /** @param {import("./state.js").State} state @param {any} source @param {{look: (pose: any, landmark: number|null) => void}} acts */
+  constructor(state, source, acts) {
+    [this.state, this.source, this.acts] = [state, source, acts];
+    this.box = byId("panel-place");
+    this.parts = { landmark: el("section"), field: el("section"), thresholds: el("section") };
+    fill(this.box, ...Object.values(this.parts));
+    state.watch(["picked", "graph", "map", "run"], () => this.showLandmark());
+    state.watch(["reference", "field", "fields", "headings", "run", "map"], () => this.showField());
+    state.watch(["graph", "reference"], () => this.makeThresholds());
+    state.watch(["thresholds", "field", "headings"], () => this.showThresholds());
+  }
+
+  showLandmark() {
+    const { picked, graph, map, run } = this.state.values;
+    this.parts.landmark.hidden = picked === null || !graph || picked >= graph.landmarks.x.length;
+    if (this.parts.landmark.hidden) return;
+    const address = this.source.picture(run, picked, checkpointOf(this.state, run), graph.env_steps);
+    const lines = figures(graph, picked, map).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
+    fill(
+      this.parts.landmark,
+      el("h2", {}, `Landmark ${picked}`),
+      el("div", { class: "landmark", data: { testid: "landmark" } }, address && pictureOf(address, `What is seen at landmark ${picked}`), el("dl", {}, ...lines.flat())),
+    );
+  }
+
+  showField() {
+    const { reference, fields, field } = this.state.values;
+    const run = currentRun(this.state);
+    const score = fields?.score ?? this.state.values.graph?.score ?? "Similarity";
+    if (!reference) {
+      fill(this.parts.field, el("h2", {}, `${score} field`), el("p", { class: "lead" }, this.invitation(run)));
+      return;
+    }
+    fill(
+      this.parts.field,
+      el("h2", {}, `${score} field`, el("button", { class: "plain", data: { testid: "clear-field" }, title: "Clear (Esc)", "aria-label": "Clear the field", onclick: () => this.acts.look(null, null) }, icon("close"))),
+      this.progress(fields, field),
+      field && this.where(reference),
+      field && this.headingChoice(reference),
+      field && this.shownAs(),
+    );
+  }
+
+  invitation(run) {
+    if (!run?.has_field) return "This agent has no score that compares two observations.";
+    return "Click a place on the map: every other place is coloured by how alike the agent finds the two. Its thresholds appear as outlines that can be moved.";
+  }
+
+  progress(fields, field) {
+    if (!fields || (fields.state === "ready" && !field)) return el("p", { class: "lead", data: { testid: "field-state" } }, "Asking the agent …");
+    if (fields.state === "ready") return null;
+    if (fields.state === "impossible") return el("p", { class: "lead", data: { testid: "field-state" } }, fields.reason ?? "There is no field of this run.");
+    return el("div", { data: { testid: "field-state" } },
+      el("p", { class: "lead" }, `The agent looks around: ${number(fields.done)} of ${number(fields.total)} views. This is done once for a checkpoint.`),
+      el("progress", { max: String(fields.total || 1), value: String(fields.done || 0) }));
+  }
+
+  where([x, y, degrees]) {
+    const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
+    return el("p", { class: "quiet", data: { testid: "reference" } }, `From ${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`);
+  }
+
+  /** Headings as buttons where the world has four, as a slider where it has all. */
+  headingChoice(reference) {
+    const { map } = this.state.values;
+    const [x, y, degrees] = reference;
+    const turn = (to) => this.acts.look([x, y, to], null);
+    const button = (to, text, name) =>
+      el("button", { role: "radio", "aria-checked": String(degrees === to), data: { testid: `heading-${to ?? "any"}` }, title: name, "aria-label": name, onclick: () => turn(to) }, text);
+    // Where y grows down, degrees turn clockwise: 90 is down on the screen; else it is up.
+    const [quarter, threeQuarters] = map?.y_down ? ["↓", "↑"] : ["↑", "↓"];
+    const four = [button(null, "any", "Any heading"), button(0, "→", "Heading 0°"), button(90, quarter, "Heading 90°"), button(180, "←", "Heading 180°"), button(270, threeQuarters, "Heading 270°")];
+    return el("div", { class: "field-row" }, el("span", {}, "Looking"), el("div", { class: "choices", role: "radiogroup", "aria-label": "Heading of the reference" }, ...four));
+  }
+
+  shownAs() {
+    const { headings } = this.state.values;
+    const options = Object.entries(HEADINGS).map(([name, text]) => el("option", { value: name, selected: name === headings }, text));
+    const choose = (event) => this.state.update({ headings: event.target.value });
+    return el("label", { class: "field-row" }, el("span", {}, "Square shows"), el("select", { data: { testid: "headings" }, onchange: choose }, ...options));
+  }
+
+  /** Sliders are made once for a graph, so that one that is held is not replaced. */
+  makeThresholds() {
+    const { graph, reference } = this.state.values;
+    const own = Object.entries(graph?.thresholds ?? {}).filter(([name, value]) => value !== null && THRESHOLDS[name]);
+    this.parts.thresholds.hidden = !own.length || !reference;
+    const text = JSON.stringify(own);
+    if (text === this.made) return;
+    this.made = text;
+    this.own = Object.fromEntries(own);
+    const rows = own.map(([name, value]) => this.thresholdRow(name, value));
+    const reset = () => this.state.update({ thresholds: { ...this.own } });
+    fill(this.parts.thresholds, el("h2", {}, "Thresholds", el("button", { class: "plain", data: { testid: "thresholds-reset" }, onclick: reset }, "as trained")), ...rows);
+  }
+
+  thresholdRow(name, value) {
+    const move = (event) => this.state.update({ thresholds: { ...this.state.values.thresholds, [name]: Number(event.target.value) } });
+    const flip = (event) => {
+      const { [name]: _, ...others } = this.state.values.thresholds;
+      this.state.update({ thresholds: event.target.checked ? { ...others, [name]: Number(byId(`threshold-${name}`).value) } : others });
+    };
+    const [low, high] = this.range(value);
+    return el("div", { class: "threshold" },
+      el("label", { title: THRESHOLDS[name].meaning },
+        el("input", { type: "checkbox", checked: true, data: { testid: `threshold-${name}-on` }, onchange: flip }),
+        el("i", { class: "swatch line", style: `background:${THRESHOLDS[name].colour}` }), name),
+      el("input", { type: "range", min: String(low), max: String(high), step: String((high - low) / 200), value: String(value), data: { testid: `threshold-${name}` }, "aria-label": `Threshold ${name}`, oninput: move }),
+      el("output", { data: { testid: `threshold-${name}-value` } }),
+      el("p", { class: "quiet" }, THRESHOLDS[name].meaning));
+  }
+
+  range(value) {
+    const range = this.state.values.fields?.range;
+    if (range) return [Math.min(range[0], value), Math.max(range[1], value)];
+    return this.state.values.graph?.score === "value" ? [Math.min(2 * value, 0), Math.max(0, value)] : [Math.min(0, value), Math.max(1, value)];
+  }
+
+  showThresholds() {
+    const { thresholds, field, headings } = this.state.values;
+    for (const name of Object.keys(this.own ?? {})) {
+      const value = thresholds[name];
+      byId(`threshold-${name}-on`).checked = value !== undefined;
+      if (value !== undefined) byId(`threshold-${name}`).value = String(value);
+      const above = field && value !== undefined ? field.values.filter((one) => (placeValue(one, headings === "each" ? "best" : headings) ?? -Infinity) >= value).length : null;
+      byId(`threshold-${name}-value`).textContent = value === undefined ? "off" : `${value.toFixed(2)}${above === null ? "" : ` · ${number(above)} places above`}`;
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/** One player: what it sees, what it values, what it believes and plans, at one step. */
+
+import { KINDS } from "./colours.js";
+import { el, fill, number } from "./dom.js";
+
+export class PlayerCard {
+  /** @param {any} player of a session @param {number} place its column */
+  constructor(player, place) {
+    this.player = player;
+    this.eye = el("img", { class: "eye", alt: "What the agent sees", data: { testid: `view-${place}` } });
+    this.outcome = el("p", { class: "outcome", data: { testid: `outcome-${place}` } }, "getting ready …");
+    this.values = el("div", { class: "values", data: { testid: `values-${place}` } });
+    this.facts = el("dl", { data: { testid: `facts-${place}` } });
+    const title = el("h3", {}, el("i", { class: "swatch", style: `background:${KINDS[place]}` }), `${player.title}`, el("span", { class: "quiet" }, player.checkpoint === "last" ? "" : ` at ${number(Number(player.checkpoint))}`));
+    this.box = el("article", { class: "card", data: { testid: `card-${place}` } }, title, this.eye, this.outcome, this.values, this.facts);
+  }
+
+  /** @param {number} playhead @param {string} unit of the map */
+  show(playhead, unit) {
+    const { begin, steps, end } = this.player;
+    const now = steps[Math.min(playhead, steps.length - 1)];
+    this.eye.hidden = !now?.picture;
+    this.showOutcome(now, playhead);
+    if (!now || (now === this.now && Boolean(end) === this.ended)) return;
+    [this.now, this.ended] = [now, Boolean(end)];
+    if (now.picture && this.eye.src !== now.picture) this.eye.src = now.picture;
+    this.showValues(now, begin?.actions ?? []);
+    this.showFacts(now, unit);
+  }
+
+  showOutcome(now, playhead) {
+    const { steps, end } = this.player;
+    const over = end && playhead >= steps.length - 1;
+    const text = over ? `${end.outcome} after ${number(end.steps)} steps` : now ? `step ${number(now.step)}` : "getting ready …";
+    this.outcome.textContent = text;
+    this.outcome.dataset.outcome = over ? end.outcome : "";
+  }
+
+  /** A bar for each action, from the lowest value to the highest; the chosen one stands out. */
+  showValues(now, actions) {
+    const { values } = now;
+    if (!values?.length) {
+      fill(this.values, ...(now.action === null ? [] : [el("p", { class: "quiet" }, `action: ${actions[now.action] ?? now.action}`)]));
+      return;
+    }
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const rows = values.map((value, action) => {
+      const share = high > low ? (value - low) / (high - low) : 1;
+      return el("div", { class: action === now.action ? "bar chosen" : "bar" },
+        el("span", {}, actions[action] ?? String(action)), el("i", {}, el("b", { style: `width:${Math.round(6 + 94 * share)}%` })), el("output", {}, value.toFixed(3)));
+    });
+    fill(this.values, el("p", { class: "quiet" }, now.values_name ?? "values of actions"), ...rows);
+  }
+
+  showFacts(now, unit) {
+    const route = now.route ?? [];
+    const place = route.indexOf(now.target);
+    const target = now.target === null || now.target === undefined ? "none" : now.target === -1 ? "the goal" : `landmark ${now.target}`;
+    const off = now.off === null || now.off === undefined ? "" : `, ${number(now.off)} ${now.off === 1 ? unit : `${unit}s`} off`;
+    const facts = [
+      ["believes", now.localized === null || now.localized === undefined ? "not localized" : `landmark ${now.localized}${off}`],
+      ["walks to", `${target}${now.reached ? " (reached)" : ""}`],
+      ["route", route.length ? `${place >= 0 ? `${place + 1} of ` : ""}${number(route.length)} waypoints` : now.route_found === false ? "no route found" : "none"],
+    ];
+    fill(this.facts, ...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  }
+}
