@@ -23,19 +23,20 @@ export class Legend {
     box.hidden = !this.panel.look && !field;
     if (box.hidden || !map) return;
     const parts = field && fields ? this.fieldParts(fields) : this.graphParts(this.panel.look.legend);
-    fill(box, ...parts, ...this.signs());
+    fill(box, el("div", {}, ...parts), ...this.signs());
   }
 
   fieldParts({ score, range: [low, high] }) {
     const { thresholds } = this.state.values;
     const ticks = Object.entries(thresholds).map(([name, value]) =>
       el("i", { class: "tick", style: `left:${(100 * (value - low)) / (high - low)}%;background:${THRESHOLDS[name].colour}`, title: `${name} ${value}` }));
-    return [el("p", {}, `${score ?? "score"} of every place to the marked one`), scaleBar("viridis", number(low), number(high), ticks)];
+    return [el("span", {}, `${score ?? "score"} of every place to the marked one`), scaleBar("viridis", number(low), number(high), ticks)];
   }
 
   graphParts({ title, ramp, low, high, entries, note }) {
     const items = entries.map(({ colour, text }) => el("li", {}, el("i", { class: "swatch", style: `background:${colour}` }), text));
-    return [el("p", {}, title), ramp && scaleBar(ramp, low, high, []), items.length && el("ul", {}, ...items), el("p", { class: "quiet" }, note)];
+    const parts = [el("span", {}, title), ramp && scaleBar(ramp, low, high, []), items.length > 0 && el("ul", {}, ...items), el("span", { class: "quiet" }, note)];
+    return parts.filter(Boolean);
   }
 
   /** What the signs on the map mean, as far as they are there. */
@@ -68,9 +69,9 @@ export class Legend {
     for (const name of ["look", "send"]) byId(`tool-${name}`).setAttribute("aria-checked", String(name === tool));
     byId("map").dataset.tool = tool;
     const canSend = this.source.live;
-    byId("tool-send").hidden = !canSend;
+    byId("tools").hidden = !canSend;
     byId("hint").hidden = !map || map.kind === "other";
-    const look = `Click a place for its field · drag to pan · wheel to zoom${canSend ? " · Shift-drag sends the agent" : ""}`;
+    const look = `Click a place for its field, drag to pan${canSend ? ", Shift-drag to send the agent" : ", wheel to zoom"}`;
     byId("hint").textContent = tool === "send" ? "Drag from a start to a goal, or click the two" : look;
   }
 

@@ -11,7 +11,7 @@ import { number } from "./dom.js";
 
 export const COLOURINGS = {
   visits: "visits",
-  order: "order of adding",
+  order: "order",
   success: "edge success",
   component: "component",
 };

@@ -1,6 +1,6 @@
 /** The tab of a place: the landmark that was picked, and the field from there with its thresholds. */
 
-import { byId, el, fill, icon, number } from "./dom.js";
+import { byId, el, fill, icon, number, percent } from "./dom.js";
 import { placeValue, THRESHOLDS } from "./fieldlayer.js";
 import { figures, pictureOf } from "./legend.js";
 import { checkpointOf, currentRun } from "./state.js";
@@ -12,12 +12,26 @@ export class PlacePanel {
   constructor(state, source, acts) {
     [this.state, this.source, this.acts] = [state, source, acts];
     this.box = byId("panel-place");
-    this.parts = { landmark: el("section"), field: el("section"), thresholds: el("section") };
+    this.parts = { overview: el("section"), landmark: el("section"), field: el("section"), thresholds: el("section") };
     fill(this.box, ...Object.values(this.parts));
+    state.watch(["runs", "run", "graph", "reference"], () => this.showOverview());
     state.watch(["picked", "graph", "map", "run"], () => this.showLandmark());
     state.watch(["reference", "field", "fields", "headings", "run", "map"], () => this.showField());
     state.watch(["graph", "reference"], () => this.makeThresholds());
     state.watch(["thresholds", "field", "headings"], () => this.showThresholds());
+  }
+
+  /** The run at a glance, while no place is looked at. */
+  showOverview() {
+    const run = currentRun(this.state);
+    const { graph, reference } = this.state.values;
+    this.parts.overview.hidden = !run || reference !== null;
+    if (this.parts.overview.hidden) return;
+    const lines = [["agent", run.agent], ["trained", `${number(run.env_steps)} of ${number(run.planned_steps)} steps, ${run.state}`], ...(graph ? graphFacts(graph) : [])];
+    fill(this.parts.overview,
+      el("h2", {}, run.title),
+      el("dl", { data: { testid: "overview" } }, ...lines.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
+      graph?.note && el("p", { class: "quiet" }, graph.note));
   }
 
   showLandmark() {
@@ -133,7 +147,25 @@ export class PlacePanel {
       byId(`threshold-${name}-on`).checked = value !== undefined;
       if (value !== undefined) byId(`threshold-${name}`).value = String(value);
       const above = field && value !== undefined ? field.values.filter((one) => (placeValue(one, headings === "each" ? "best" : headings) ?? -Infinity) >= value).length : null;
-      byId(`threshold-${name}-value`).textContent = value === undefined ? "off" : `${value.toFixed(2)}${above === null ? "" : ` · ${number(above)} places above`}`;
+      byId(`threshold-${name}-value`).textContent = value === undefined ? "off" : `${value.toFixed(2)}${above === null ? "" : ` · ${number(above)} ${above === 1 ? "place" : "places"} above`}`;
     }
   }
+}
+
+/** What the graph on the map amounts to, as pairs of name and text. */
+function graphFacts(graph) {
+  const { landmarks, edges, coverage, frontier } = graph;
+  const inForce = edges.in_force.reduce((sum, one) => sum + one, 0);
+  const sizes = new Map();
+  for (const component of landmarks.component) sizes.set(component, (sizes.get(component) ?? 0) + 1);
+  const largest = Math.max(0, ...sizes.values());
+  const facts = [
+    ["at step", number(graph.env_steps)],
+    ["landmarks", number(landmarks.x.length)],
+    ["edges", `${number(inForce)} in force, ${number(edges.source.length - inForce)} filtered out`],
+    ["components", `${number(sizes.size)}; the largest holds ${percent(landmarks.x.length ? largest / landmarks.x.length : null)}`],
+    ["frontier", `${number(frontier.length)}${graph.frontier_rule ? `: ${graph.frontier_rule}` : ""}`],
+  ];
+  if (coverage) facts.push(["visited", `${number(coverage.squares.length)} squares`]);
+  return facts;
 }

@@ -43,14 +43,12 @@ export class Pointer {
   }
 
   down(event) {
-    if (!this.panel.shownMap || event.target.closest("button, select, input, .floating")) return;
+    if (!this.panel.shownMap) return;
     const [left, top] = this.at(event);
     this.panel.box.setPointerCapture(event.pointerId);
-    this.panel.box.focus({ preventScroll: true });
     const from = this.panel.view.world(left, top);
     this.drag = { kind: this.kindOf(event, left, top), left, top, wandered: false, from };
     this.state.update({ cursor: null });
-    event.preventDefault();
   }
 
   kindOf(event, left, top) {
@@ -67,7 +65,7 @@ export class Pointer {
     const [left, top] = this.at(event);
     const { drag, panel, state } = this;
     if (!drag) {
-      this.hover(event, left, top);
+      if (panel.shownMap) state.update({ hover: panel.landmarkAt(left, top) });
       return;
     }
     drag.wandered ||= Math.hypot(left - drag.left, top - drag.top) > STILL;
@@ -91,7 +89,7 @@ export class Pointer {
     else if (drag.kind === "send" && drag.wandered) this.acts.go(this.task(drag.from, place));
     else if (drag.kind === "send") this.mark(place);
     else if (!drag.wandered && event.button === 0) this.click(left, top, place);
-    else if (drag.kind === "pan") state.update({ hover: null });
+    else state.update({ hover: null });
   }
 
   cancel() {
@@ -134,14 +132,8 @@ export class Pointer {
     if (done || degrees !== reference[2]) this.acts.look([reference[0], reference[1], degrees], null);
   }
 
-  hover(event, left, top) {
-    if (!this.panel.shownMap) return;
-    const inside = !event.target.closest(".floating");
-    this.state.update({ hover: inside ? this.panel.landmarkAt(left, top) : null });
-  }
-
   wheel(event) {
-    if (event.target.closest(".floating") || !this.panel.shownMap) return;
+    if (!this.panel.shownMap) return;
     event.preventDefault();
     const lines = event.deltaMode === 1 ? 16 : 1;
     const factor = Math.exp(-Math.max(-240, Math.min(240, event.deltaY * lines)) / 400);

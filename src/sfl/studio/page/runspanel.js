@@ -46,15 +46,14 @@ export class RunsPanel {
       if (!next.delete(run.id)) next.add(run.id);
       this.state.update({ shown: next });
     };
-    const progress = run.state === "training" && run.planned_steps ? ` of ${number(run.planned_steps)}` : "";
+    const steps = run.state === "training" && run.planned_steps ? `${number(run.env_steps)} of ${number(run.planned_steps)}` : `${number(run.env_steps)} steps`;
     return el(
       "li",
       { class: chosen ? "chosen" : "" },
       el("button", { data: { testid: `run-${run.id}` }, "aria-pressed": String(chosen), onclick: choose, title: `${run.experiment}, agent ${run.agent}` },
         el("i", { class: "swatch", style: `background:${runColour(runs, run.id)}` }),
         el("span", { class: "name" }, run.title),
-        el("span", { class: "quiet" }, `${number(run.env_steps)}${progress} steps`),
-        run.state !== "finished" && el("span", { class: `state ${run.state}` }, run.state)),
+        el("span", { class: "quiet" }, steps, run.state !== "finished" && el("span", { class: `state ${run.state}` }, ` ${run.state}`))),
       el("label", { class: "tick", title: "In curves and configuration" },
         el("input", { type: "checkbox", checked: shown, data: { testid: `shown-${run.id}` }, onchange: flip, "aria-label": `${run.title} in curves and configuration` })),
     );
@@ -90,8 +89,8 @@ export class RunsPanel {
     const { name, env_steps: steps } = run.checkpoints[place];
     this.slider.setAttribute("aria-valuetext", `${number(steps)} steps`);
     const { graph } = this.state.values;
-    const shown = graph && graph.checkpoint === name ? ` · ${number(graph.landmarks.x.length)} landmarks` : "";
-    fill(byId("checkpoint-text"), el("strong", {}, number(steps)), ` steps${shown}`, el("span", { class: "side" }, `${place + 1}/${count}`));
+    const shown = graph && graph.checkpoint === name ? `, ${number(graph.landmarks.x.length)} landmarks` : "";
+    fill(byId("checkpoint-text"), el("strong", {}, number(steps)), ` steps${shown}`);
   }
 
   /** Go through all checkpoints, from the first where the last is shown. */
