@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -e '.[dev,cluster]'
+	$(BIN)/pip install -c constraints.txt -e '.[dev,cluster,studio]'
 	touch $@
 
 demo: .venv

@@ -13,6 +13,7 @@ from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metric
 from sfl.learners.device import to_device
 from sfl.learners.locomotion import LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,13 @@ class ControllerConfig(NetworkConfig):
     """The networks are all there is; R learns beside L, for SPTM and SGM to use."""
 
 
-class ControllerPolicy:
+class ControllerPolicy(ReachabilityField):
     """Draws actions from L wherever there is a goal, and uniformly elsewhere."""
 
-    def __init__(self, locomotion: Locomotion, spec: EnvSpec, rng: np.random.Generator) -> None:
-        self.spec, self._locomotion, self._rng = spec, locomotion, rng
-        self._views = LastViews(spec, locomotion.device)
+    def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec, rng: np.random.Generator) -> None:
+        self.spec, self._rng = spec, rng
+        self._retrieval, self._locomotion = networks
+        self._views = LastViews(spec, self._locomotion.device)
         self._goals: dict[int, Tensor] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -56,7 +58,8 @@ class ControllerAgent(ControllerPolicy):
     def __init__(self, config: ControllerConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config = config
         self.networks = Networks(config, spec, seed, torch.device(device))
-        super().__init__(self.networks.locomotion, spec, spawn(seed, ["act"])["act"])
+        both = self.networks.retrieval, self.networks.locomotion
+        super().__init__(both, spec, spawn(seed, ["act"])["act"])
         self._observed = 0
 
     def observe(self, transitions: Transitions) -> None:
@@ -71,7 +74,8 @@ class ControllerAgent(ControllerPolicy):
 
     def policy(self, seed: int) -> ControllerPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
-        return ControllerPolicy(self.networks.locomotion.frozen(), self.spec, spawn(seed, ["policy"])["policy"])
+        frozen = self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
+        return ControllerPolicy(frozen, self.spec, spawn(seed, ["policy"])["policy"])
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import typing
+from typing import Any
+
 from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
 from sfl.agents.mss.agent import MSSAgent
@@ -51,6 +54,16 @@ def agent_name(config: AgentConfig) -> str:
 def wants_poses(config: AgentConfig) -> bool:
     """Whether the agent is an oracle: training then tells it where it truly is."""
     return bool(getattr(config, "oracle", False))
+
+
+def field_score(config: AgentConfig) -> str | None:
+    """What the policies of a method call their score of two views (`FieldPolicy`); None: they have none.
+
+    Read off the type that the method's `policy` returns: an agent need not be made to ask it.
+    """
+    method: Any = _METHODS[type(config)][1]
+    kind = typing.get_type_hints(method.policy)["return"]
+    return getattr(kind, "score", None)
 
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:

@@ -26,7 +26,7 @@ from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_f
 from sfl.learners.device import to_device
 from sfl.learners.locomotion import LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.trail import Trail, TrailConfig
 
 ATTEMPTS = NavigatorConfig(
@@ -114,7 +114,7 @@ class SparseMemory:
         return cls(observations, features, nodes, Planner(Edges(size, *columns)))
 
 
-class SGMPolicy:
+class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
     def __init__(

@@ -24,7 +24,7 @@ from sfl.graph.shortcuts import find_shortcuts, temporal_pairs, unit_edges
 from sfl.learners.device import to_device
 from sfl.learners.locomotion import LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.trail import Trail, TrailConfig
 
 
@@ -193,7 +193,7 @@ def farthest_waypoint(ahead: Sequence[int], scores: Sequence[float], threshold: 
     return ahead[max((place for place, score in enumerate(scores) if score >= threshold), default=0)]
 
 
-class SPTMPolicy:
+class SPTMPolicy(ReachabilityField):
     """A frozen memory and frozen networks, with goals to go to."""
 
     def __init__(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfl.cli import commands, encoder, maze, network, options, reproduce
+from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
 
@@ -23,6 +23,7 @@ usage: sfl COMMAND [OPTIONS]
   reproduce TABLE        make the runs of a table of the paper, and its report
   plot RUN...            figures of a run
   video RUN              a video of an evaluation episode
+  studio RUN...          the page in the browser: maps, graphs, fields, live episodes
   maze COMMAND           build, import and show mazes for ViZDoom
   encoder COMMAND        train and evaluate encoders of frames
   network COMMAND        train the networks that controller, SPTM and SGM start from
@@ -47,6 +48,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "export": (options.ExportOptions, commands.export),
     "demo": (options.DemoOptions, commands.demo),
     "reproduce": (reproduce.ReproduceOptions, reproduce.reproduce),
+    "studio": (studio.StudioOptions, studio.studio),
 }
 
 

@@ -168,7 +168,7 @@ def export(options: ExportOptions) -> int:
     """Copy a run."""
     from sfl.run.export import export as copy_run
 
-    print(copy_run(options.run, options.out).path)
+    print(copy_run(options.run, options.out, options.history, options.poses).path)
     return 0
 
 

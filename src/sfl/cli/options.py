@@ -140,6 +140,10 @@ class ExportOptions:
     """The run folder."""
     out: Path | None = None
     """Where to; by default EXPERIMENT-seed-0000 in this folder."""
+    history: int = 0
+    """Also so many of the small checkpoints of its history, spread over the run; for the slider of `sfl studio`."""
+    poses: bool = False
+    """Also where the agent was at each step of training, for maps of coverage."""
 
 
 @dataclass(frozen=True)

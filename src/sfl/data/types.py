@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,22 @@ class Policy(Protocol):
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
+
+
+@runtime_checkable
+class FieldPolicy(Policy, Protocol):
+    """A policy that has a number for how alike, or how near, any two views are; a frame stands for standing still."""
+
+    score: str
+    """What the number is called: `SFS`, `reachability`, `value`."""
+    score_range: tuple[float, float]
+    """The lowest and the highest that it can be; infinite where there is no limit."""
+
+    def embed(self, observations: Array) -> Array:
+        """All that comparing needs of observations [N, ...], float32 [N, F]."""
+
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """The number of each view [N, F] with each reference [R, F], both embedded: [N, R]."""
 
 
 class Agent(Policy, Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -68,6 +68,11 @@ class EdgeConfig:
 
 
 Pair = tuple[int, int]
+
+
+def unfiltered(config: EdgeConfig) -> EdgeConfig:
+    """The threshold alone, to see what the filters take away."""
+    return replace(config, k_nearest=0, temporal=0.0, temporal_floor=0, failure_limit=0)
 
 
 class EdgeStatistics:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sfl.core.config import require
 from sfl.data.types import Array, EnvSpec, Metrics
+from sfl.learners.device import to_device
 from sfl.learners.reachability import ReachabilityConfig, ReachabilityHead, reachability_loss
 from sfl.learners.trained import Trained
 from sfl.nn.frame_encoders import Kind
@@ -94,3 +96,19 @@ class Retrieval(Trained[RetrievalNetwork]):
         B positive pairs and B negative ones (`WalkReplay.triplets` draws them)."""
         near = torch.arange(2 * triplets.shape[1], device=self.device) < triplets.shape[1]
         return self.descend(lambda: reachability_loss(self.network(triplets), near))
+
+
+class ReachabilityField:
+    """What a policy says of two views: the chance, by its frozen R, that they are a few decisions apart."""
+
+    score, score_range = "reachability", (0.0, 1.0)
+    _retrieval: Retrieval
+
+    def embed(self, observations: Array) -> Array:
+        """Features [N, F] of observations [N, ...]."""
+        return np.asarray(self._retrieval.features(observations).cpu().numpy())
+
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """[N, R] chance that the reference is within `near` decisions of the view."""
+        views, others = (to_device(rows, self._retrieval.device) for rows in (embedded, references))
+        return np.asarray(self._retrieval.reachable(views, others).cpu().numpy())

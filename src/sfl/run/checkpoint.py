@@ -8,6 +8,7 @@ last/                         everything that going on exactly needs
   poses.npy                   where the agent was at each environment step, float32 [N, 3]
   landmark_poses.npy          where each landmark was seen, float32 [L, 3]
 000200000/                    history: networks in half precision, graph, landmark poses
+A slim copy has, where it was asked for, poses.npy as well.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +33,8 @@ from sfl.run.version import sfl_version
 
 FORMAT = 3
 TENSOR_FILES = ("networks", "optimisers", "replay")
+LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
+"""What only learning needs; the replay of a long run has gigabytes."""
 
 
 Kind = Literal["full", "small", "slim"]
@@ -92,8 +95,9 @@ def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
     if kind == "full":
         save_file(_contiguous(state.optimisers), draft / "optimisers.safetensors")
         save_file(_contiguous(state.replay), draft / "replay.safetensors")
-        np.save(draft / "poses.npy", checkpoint.poses.astype(np.float32), allow_pickle=False)
         counters |= {"generators": state.generators, "run": checkpoint.run}
+    if kind == "full" or (kind == "slim" and len(checkpoint.poses)):
+        np.save(draft / "poses.npy", checkpoint.poses.astype(np.float32), allow_pickle=False)
     _write_json(draft / "generators.json", counters)
     files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
     _write_json(draft / "format.json", {**_header(checkpoint), "files": files})
@@ -115,13 +119,17 @@ def _header(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def load(folder: Path, env_id: str, spec: EnvSpec) -> Checkpoint:
-    """Read a checkpoint after checking that it is whole, of this format and made in this environment."""
+def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Checkpoint:
+    """Read a checkpoint after checking that it is whole, of this format and made in this environment.
+
+    Without `learning`, what only learning needs is neither read nor checked.
+    """
     folder = present(folder)
-    header = _checked_header(folder)
+    header = _checked_header(folder, () if learning else LEARNING_FILES)
     _check_environment(folder, header, env_id, spec)
     try:
-        tensors = {name: _read_tensors(folder / f"{name}.safetensors") for name in TENSOR_FILES}
+        wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
+        tensors = {name: _read_tensors(folder / f"{name}.safetensors") for name in wanted}
         with np.load(folder / "graph.npz", allow_pickle=False) as file:
             graph = dict(file)
         texts = json.loads((folder / "generators.json").read_text())
@@ -138,6 +146,26 @@ def load(folder: Path, env_id: str, spec: EnvSpec) -> Checkpoint:
         )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
+
+
+def read_files(folder: Path, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The header of a checkpoint and some of its files, those of them that it has.
+
+    Each file is held against its fingerprint in the header, so that files of two checkpoints never mix, even where a
+    run in training replaces one by the other meanwhile: that is an error, and another try succeeds.
+    """
+    folder = present(folder)
+    header, found = _header_of(folder), {}
+    for name in names:
+        if name not in header["files"]:
+            continue
+        try:
+            found[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"Checkpoint {folder} lacks the file {name}.") from error
+        if hashlib.sha256(found[name]).hexdigest() != header["files"][name]["sha256"]:
+            raise CheckpointError(f"Checkpoint {folder} is damaged: {name} is not what it was saved with.")
+    return header, found
 
 
 def present(folder: Path) -> Path:
@@ -170,18 +198,25 @@ def is_disk_full(error: BaseException) -> bool:
     return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC})" in str(error)
 
 
-def _checked_header(folder: Path) -> dict[str, Any]:
+def _header_of(folder: Path) -> dict[str, Any]:
     try:
         header = json.loads((folder / "format.json").read_text())
-        found, files = header["format"], header["files"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found, _ = header["format"], header["files"].items()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _broken(folder, "has no readable format.json") from error
     if found != FORMAT:
         raise _broken(folder, f"has format {found}, this version of sfl reads format {FORMAT}")
     needed = {"env", "observation_shape", "action_count", "env_steps"}
     if missing := sorted(needed - set(header)):
         raise _broken(folder, f"lacks the keys {missing} in format.json")
-    for name, expected in files.items():
+    return dict(header)
+
+
+def _checked_header(folder: Path, but: Sequence[str]) -> dict[str, Any]:
+    header = _header_of(folder)
+    for name, expected in header["files"].items():
+        if name in but:
+            continue
         path = folder / name
         if not path.is_file():
             raise _broken(folder, f"lacks the file {name}")
@@ -189,7 +224,7 @@ def _checked_header(folder: Path) -> dict[str, Any]:
             raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
         if _fingerprint(path) != expected:
             raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
-    return dict(header)
+    return header
 
 
 def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spec: EnvSpec) -> None:

@@ -58,7 +58,7 @@ def _cell(value: Any) -> Any:
 
 
 def read_columns(path: Path) -> dict[str, list[float]]:
-    """The columns of train.csv or eval.csv by name; NaN where a cell is empty."""
-    with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if _is_whole(row)]
+    """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left."""
+    whole = path.read_text().rpartition("\n")[0]
+    rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
     return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else ())}

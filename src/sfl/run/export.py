@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.envs import world_name
 from sfl.run import checkpoint
@@ -13,15 +17,21 @@ from sfl.run.folder import RunFolder, config_spec, read_config
 TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "tasks.json")
 
 
-def export(path: Path | str, out: Path | str | None = None) -> RunFolder:
-    """Copy configuration, tables and the last checkpoint without replay and optimiser."""
+def export(path: Path | str, out: Path | str | None = None, history: int = 0, poses: bool = False) -> RunFolder:
+    """Copy configuration, tables and the last checkpoint without replay and optimiser.
+
+    With so many checkpoints of the `history`, spread over the run, and with the `poses` of all its steps.
+    """
+    require(history >= 0, f"--history must be 0 or more, got {history}.")
     experiment, seed = read_config(path)
     source = RunFolder(Path(path))
     target = RunFolder(Path(out) if out else Path(f"{experiment.name}-seed-{seed:04d}"))
     if target.path.exists():
         raise UsageError(f"{target.path} exists already; choose another place with --out.")
     spec = config_spec(experiment.env, experiment.train.env_count)
-    loaded = checkpoint.load(source.last, world_name(experiment.env), spec)
+    loaded = checkpoint.load(source.last, world_name(experiment.env), spec, learning=False)
+    if not poses:
+        loaded = replace(loaded, poses=loaded.poses[:0])
     draft = target.path.with_name(target.path.name + ".tmp")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -30,7 +40,16 @@ def export(path: Path | str, out: Path | str | None = None) -> RunFolder:
             if (source.path / name).exists():
                 shutil.copyfile(source.path / name, draft / name)
         checkpoint.save(RunFolder(draft).last, loaded, "slim")
+        for name in _spread(source, loaded.env_steps, history):
+            shutil.copytree(source.checkpoints / name, RunFolder(draft).checkpoints / name)
         draft.rename(target.path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
+
+
+def _spread(source: RunFolder, last: int, count: int) -> list[str]:
+    """Names of up to `count` checkpoints of the history before step `last`, spread over the run."""
+    names = sorted(path.name for path in source.checkpoints.glob("*") if path.name.isdigit() and int(path.name) < last)
+    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
+    return [names[place] for place in places]

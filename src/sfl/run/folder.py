@@ -169,13 +169,18 @@ class LoadedRun:
         return read_episodes(self.folder.episodes)
 
 
-def load_run(path: Path | str, checkpoint_name: str = LAST, device: str = "auto", threads: int = 1) -> LoadedRun:
-    """Read a run folder and the agent in one of its checkpoints (`last`, or a step count such as `000200000`)."""
+def load_run(
+    path: Path | str, checkpoint_name: str = LAST, device: str = "auto", threads: int = 1, learning: bool = True
+) -> LoadedRun:
+    """Read a run folder and the agent in one of its checkpoints (`last`, or a step count such as `000200000`).
+
+    Without `learning` it comes back as from a slim copy: enough to act, and the replay is not read.
+    """
     experiment, seed = read_config(path)
     folder = RunFolder(Path(path))
     spec = config_spec(experiment.env, experiment.train.env_count)
     source = folder.checkpoints / checkpoint_name
-    loaded = checkpoint.load(source, world_name(experiment.env), spec)
+    loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
     agent = make_agent(experiment.agent, spec, seed, prepare(device, threads))
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)

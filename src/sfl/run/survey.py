@@ -44,15 +44,20 @@ class Survey:
 def survey(policy: SimilarityPolicy, world: MazeWorld) -> Survey:
     """Look around in the game and ask the policy how alike everything is."""
     free, maze = world.places.free, world.places.maze
-    side = float(np.sqrt(free.area / PLACES))
-    places = central_places(free, side)
-    poses = np.array([(x, y, heading) for x, y in places.tolist() for heading in HEADINGS])
+    side, poses = viewpoints(free)
     frames = pictures(world, poses)
-    on_foot = free.at(free.distances_from(np.array(maze.start[:2])), places)
+    on_foot = free.at(free.distances_from(np.array(maze.start[:2])), poses[:: len(HEADINGS), :2])
     place = int(np.argmax(np.where(np.isfinite(on_foot), on_foot, -1.0))) * len(HEADINGS)
     ahead = free_ahead(free, poses)
     far = place + int(np.argmax(ahead[place : place + len(HEADINGS)]))
     return Survey(side, poses, frames, policy.sfs(frames, frames), ahead, view_at(poses, maze.start), far)
+
+
+def viewpoints(free: FreeSpace) -> tuple[float, Array]:
+    """The side of a square, and poses [N, 3] in its middle for all squares: four headings each, one after the other."""
+    side = float(np.sqrt(free.area / PLACES))
+    places = central_places(free, side)
+    return side, np.array([(x, y, heading) for x, y in places.tolist() for heading in HEADINGS])
 
 
 def pictures(world: MazeWorld, poses: Array) -> Array:

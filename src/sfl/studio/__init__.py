@@ -1,1 +1,1 @@
-"""`sfl studio`: runs in the browser, during training as well as after it. Nothing depends on it but the command line."""
+"""`sfl studio`: runs in the browser, during training as well as after it. Only the command line knows of it."""

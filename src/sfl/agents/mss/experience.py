@@ -32,6 +32,8 @@ from sfl.nn.weights import load_encoder
 class Perception(Protocol):
     """From what environments show to states, tensors [N, ...]."""
 
+    device: torch.device
+
     def begin_episode(self, env_index: int) -> None:
         """What this environment showed before is of another episode."""
 
@@ -52,18 +54,18 @@ class GridPerception:
     """Where an observation shows the whole state."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.device = device
 
     def begin_episode(self, env_index: int) -> None:
         """Nothing is carried over."""
 
     def perceive(self, observations: Array, env_indices: Array) -> Tensor:
         """The observations themselves."""
-        return to_device(observations, self._device)
+        return to_device(observations, self.device)
 
     def goal_state(self, goal: Observation) -> Tensor:
         """The picture itself."""
-        return to_device(goal[None], self._device)
+        return to_device(goal[None], self.device)
 
     def same(self, states: Tensor, goals: Tensor) -> Tensor:
         """Equal to the last bit."""
@@ -78,7 +80,7 @@ class FramePerception:
     """Where a state is made of the features of the last frames."""
 
     def __init__(self, eyes: Eyes, config: FrameMSSConfig, device: torch.device) -> None:
-        self.stacks, self._reach = FeatureStacks(eyes, config.stack, device), config.reach
+        self.stacks, self._reach, self.device = FeatureStacks(eyes, config.stack, device), config.reach, device
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""

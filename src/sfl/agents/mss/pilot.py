@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,8 @@ def explain(values: Array, clip: float, chosen: int, worth: float) -> Explanatio
 class FrozenPolicy:
     """An agent as it was at one moment, with goals to go to and a generator of its own."""
 
+    score, score_range = "value", (-math.inf, 0.0)
+
     def __init__(self, pilot: Pilot, perception: Perception, chart: Chart | None, epsilon: float, actions: int) -> None:
         self._pilot, self._perception, self._chart = pilot, perception, chart
         self._rng, self._epsilon, self._action_count = pilot.rng, epsilon, actions
@@ -132,3 +135,17 @@ class FrozenPolicy:
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
         return self._explanations.get(env_index, Explanation())
+
+    @torch.no_grad()
+    def embed(self, observations: Array) -> Array:
+        """Features [N, F] of observations [N, ...]."""
+        states = torch.cat([self._perception.goal_state(row) for row in observations])
+        return np.asarray(self._pilot.network.embed(states).float().cpu().numpy())
+
+    @torch.no_grad()
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """[N, R] minus the steps from each view to each reference, straight there."""
+        device = self._perception.device
+        views, goals = to_device(embedded, device), to_device(references, device)
+        with tensor_cores(device):
+            return np.asarray(self._pilot.network.best(views, goals)[0].float().cpu().numpy())

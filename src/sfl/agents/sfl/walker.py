@@ -130,6 +130,8 @@ class Walker:
 class FrozenPolicy:
     """An agent as it was at one moment, with goals to go to and a generator of its own."""
 
+    score, score_range = "SFS", (-1.0, 1.0)
+
     def __init__(self, walker: Walker, source: PsiSource, action_count: int) -> None:
         self._walker, self._source, self._action_count = walker, source, action_count
 
@@ -150,13 +152,17 @@ class FrozenPolicy:
         """What the last action of this environment was for."""
         return self._walker.explain(env_index)
 
-    @torch.no_grad()
     def sfs(self, observations: Array, references: Array) -> Array:
         """SFS of observations [B, ...] to references [R, ...], [B, R]; a frame stands for standing still before it."""
-        seen = torch.cat([self._psi(row) for row in observations])
-        other = seen if references is observations else torch.cat([self._psi(row) for row in references])
-        return np.asarray((seen @ other.T).cpu().numpy())
+        seen = self.embed(observations)
+        return self.compare(seen, seen if references is observations else self.embed(references))
 
-    def _psi(self, observation: Observation) -> Tensor:
-        """Unit psi [1, F] of one observation."""
-        return unit(self._source.psi(self._source.goal_state(observation)).mean(1))
+    @torch.no_grad()
+    def embed(self, observations: Array) -> Array:
+        """Unit psi [N, F] of observations [N, ...]."""
+        rows = [self._source.psi(self._source.goal_state(row)).mean(1) for row in observations]
+        return np.asarray(unit(torch.cat(rows)).cpu().numpy())
+
+    def compare(self, embedded: Array, references: Array) -> Array:
+        """SFS [N, R] of unit psi [N, F] and [R, F]."""
+        return np.asarray(embedded @ references.T)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib import colormaps
@@ -17,7 +16,7 @@ from scipy.stats import rankdata
 
 from sfl.data.types import Array, Explanation
 from sfl.envs import Task, world_name
-from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges
+from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges, unfiltered
 from sfl.run import checkpoint
 from sfl.run.folder import LoadedRun, config_spec
 from sfl.run.indicators import Leg, crossing
@@ -33,12 +32,11 @@ HOLDS = 0.8  # share of tries
 
 def graph_figure(run: LoadedRun, world: MazeWorld, config: EdgeConfig) -> Figure:
     """All edges that the threshold lets through, and those that are left after the filters."""
-    bare = replace(config, k_nearest=0, temporal=0.0, temporal_floor=0, failure_limit=0)
     statistics = EdgeStatistics()
     statistics.load_state(run.graph)
-    edges = form_edges(statistics, bare, len(run.landmark_poses))
-    unfiltered = edge_ends({"edge_sources": edges.sources, "edge_targets": edges.targets}, run.landmark_poses)
-    graphs = {"without filters": unfiltered, _filters(config): edge_ends(run.graph, run.landmark_poses)}
+    edges = form_edges(statistics, unfiltered(config), len(run.landmark_poses))
+    every = edge_ends({"edge_sources": edges.sources, "edge_targets": edges.targets}, run.landmark_poses)
+    graphs = {"without filters": every, _filters(config): edge_ends(run.graph, run.landmark_poses)}
     walls = world.walls()
     crossed = [crossing(ends, walls) for ends in graphs.values()]
     names = [f"{name}: {len(ends):,} edges" for name, ends in graphs.items()]

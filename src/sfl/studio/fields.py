@@ -1,0 +1,231 @@
+"""Fields: how near every place is, to the agent, to the place that was clicked.
+
+The score of every pair of views is worked out once for a checkpoint, which takes a while and shows its progress; a
+click is then one column of that table. The table is kept in a folder `studio` of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sfl.agents import field_score
+from sfl.core.errors import SflError
+from sfl.data.types import Array, FieldPolicy
+from sfl.run.folder import LoadedRun
+from sfl.run.progress import note
+from sfl.run.scene import frozen
+from sfl.run.survey import HEADINGS
+from sfl.studio.answers import Document, NotReadyError, numbers
+from sfl.studio.places import Atlas, Recent, Views
+from sfl.studio.runs import Run
+
+EMBEDDED, COMPARED = 8, 32
+"""Views that are embedded, and references that are compared with, at a time: progress is shown in between."""
+
+WAITING = 8
+"""Tables that may wait to be made."""
+
+Loader = Callable[[Run, str], tuple[LoadedRun, str]]
+"""The agent of a checkpoint, and the checkpoint's fingerprint."""
+
+Key = tuple[str, str, str]
+"""Run, checkpoint, fingerprint."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The score of every view with every other."""
+
+    poses: Array  # [N, 3]
+    side: float
+    scores: Array  # [N, N] float16: of each view to each reference
+    range: tuple[float, float]
+
+
+@dataclass
+class Job:
+    """A table being made."""
+
+    total: int = 0
+    done: int = 0
+    error: str = ""
+
+
+class ClosedError(Exception):
+    """The server ends."""
+
+
+class Fields:
+    """The tables of all runs' checkpoints; they are made one at a time, in the background."""
+
+    def __init__(self, atlas: Atlas, load: Loader) -> None:
+        self._atlas, self._load = atlas, load
+        self._tables = Recent(6)
+        self._jobs: dict[Key, Job] = {}
+        self._lock = threading.Lock()
+        self._maker = ThreadPoolExecutor(1, "field")
+        self._closed = False
+
+    def status(self, run: Run, name: str) -> Document:
+        """How far the table of a checkpoint is; its places once it is there."""
+        score = field_score(run.facts.experiment.agent)
+        answer: Document = {"state": "absent", "done": 0, "total": 0, "reason": "", "score": score, "range": None}
+        answer["places"] = None
+        key = self._key(run, name)
+        if score is None or run.facts.kind == "other":
+            what = "This method has no score of two views." if score is None else "This world has no map."
+            return {**answer, "state": "impossible", "reason": what}
+        table, job = self._table(run, key), self._jobs.get(key)
+        if table is not None:
+            total = len(table.poses)
+            return {**answer, "state": "ready", "done": total, "total": total, **_about(table)}
+        if job is None:
+            return answer
+        state = "impossible" if job.error else "making"
+        return {**answer, "state": state, "done": job.done, "total": job.total, "reason": job.error}
+
+    def start(self, run: Run, name: str) -> Document:
+        """Have the table made, unless it is there or being made."""
+        status, key = self.status(run, name), self._key(run, name)
+        with self._lock:
+            wanted = status["state"] == "absent" or bool(self._jobs.get(key, Job()).error)
+            if wanted and not self._closed:
+                if sum(not job.error for job in self._jobs.values()) >= WAITING:
+                    raise NotReadyError(f"{WAITING} fields are waiting to be made; ask again when some are there.")
+                self._jobs[key] = Job()
+                self._maker.submit(self._make, run, key)
+        return self.status(run, name)
+
+    def field(self, run: Run, name: str, x: float, y: float, degrees: float | None) -> Document:
+        """The score of every view with what is seen from a pose; without a heading, the mean over four."""
+        begin = time.perf_counter()
+        table = self._table(run, self._key(run, name))
+        if table is None:
+            raise NotReadyError("The field of this checkpoint is not made yet.")
+        views = Views(table.poses, table.side, None)
+        view = views.nearest(x, y, degrees or 0.0)
+        place = view - view % len(HEADINGS)
+        columns = [view] if degrees is not None else list(range(place, place + len(HEADINGS)))
+        values = table.scores[:, columns].astype(np.float32).mean(1).reshape(-1, len(HEADINGS))
+        heading = None if degrees is None else float(table.poses[view, 2])
+        return {
+            "reference": [*numbers(table.poses[view, :2], 1), heading],
+            "values": numbers(values, 3),
+            "milliseconds": round(1e3 * (time.perf_counter() - begin), 2),
+        }
+
+    def table(self, run: Run, name: str) -> Table | None:
+        """The whole of it, for an export; None where it is not made."""
+        return self._table(run, self._key(run, name))
+
+    def close(self) -> None:
+        """Leave what is being made."""
+        self._closed = True
+        self._maker.shutdown(wait=True, cancel_futures=True)
+
+    def _key(self, run: Run, name: str) -> Key:
+        return run.id, name, run.read(name, ())[2]
+
+    def _table(self, run: Run, key: Key) -> Table | None:
+        known: Table | None = self._tables.peek(key)
+        if known is None and (known := _read(_file(run, key))) is not None:
+            found = known
+            self._tables.get(key, lambda: found)
+        return known
+
+    def _make(self, run: Run, key: Key) -> None:
+        job = self._jobs[key]
+        try:
+            loaded, mark = self._load(run, key[1])
+            table = self._work_out(run, loaded, job)
+            made = (run.id, key[1], mark)  # a run in training may have gone on
+            self._tables.get(made, lambda: table)
+            if run.keeps:
+                _write(_file(run, made), table)
+            self._jobs.pop(key)
+        except ClosedError:
+            self._jobs.pop(key)
+        except (SflError, OSError) as error:
+            job.error = str(error)
+        except Exception as error:
+            job.error = f"The field cannot be made: {error}"
+            note(job.error)
+
+    def _work_out(self, run: Run, loaded: LoadedRun, job: Job) -> Table:
+        views, policy = self._atlas.views(run), frozen(loaded)
+        assert isinstance(policy, FieldPolicy)
+        count = len(views.poses)
+        job.total = 3 * count
+
+        def progress(done: int) -> None:
+            if self._closed:
+                raise ClosedError
+            job.done = done
+
+        seen = self._atlas.look(run, views, progress)
+        parts = []
+        for first in range(0, count, EMBEDDED):
+            progress(count + first)
+            parts.append(policy.embed(seen[first : first + EMBEDDED]))
+        embedded = np.concatenate(parts)
+        scores = np.empty((count, count), np.float16)
+        for first in range(0, count, COMPARED):
+            progress(2 * count + first)
+            scores[:, first : first + COMPARED] = policy.compare(embedded, embedded[first : first + COMPARED])
+        low, high = policy.score_range
+        known = scores[np.isfinite(scores)]
+        low, high = (float(known.min()) if low == -np.inf else low), (float(known.max()) if high == np.inf else high)
+        return Table(views.poses, views.side, scores, (low, high))
+
+
+def _about(table: Table) -> Document:
+    places = Views(table.poses, table.side, None).places
+    return {
+        "range": numbers(np.array(table.range), 3),
+        "places": {
+            "x": numbers(places[:, 0], 1),
+            "y": numbers(places[:, 1], 1),
+            "side": round(table.side, 3),
+            "headings": list(HEADINGS),
+        },
+    }
+
+
+def _file(run: Run, key: Key) -> Path:
+    return run.folder.path / "studio" / f"field-{key[1]}-{key[2]}.npz"
+
+
+def _read(file: Path) -> Table | None:
+    """A table that was kept; None where there is none, or none that is whole."""
+    try:
+        with np.load(file, allow_pickle=False) as kept:
+            poses, scores, ends = kept["poses"], kept["scores"], kept["ends"]
+        if scores.shape != (len(poses), len(poses)) or poses.shape[1:] != (3,) or ends.shape != (3,):
+            return None
+        return Table(poses, float(ends[0]), scores, (float(ends[1]), float(ends[2])))
+    except (OSError, ValueError, KeyError, EOFError, IndexError):
+        return None
+
+
+def _write(file: Path, table: Table) -> None:
+    """Keep a table, and those of this checkpoint's predecessors no longer; where nothing can be written, do without."""
+    draft = file.with_name(file.name + ".tmp")
+    try:
+        file.parent.mkdir(exist_ok=True)
+        with draft.open("wb") as out:
+            np.savez(out, poses=table.poses, scores=table.scores, ends=np.array([table.side, *table.range]))
+        os.replace(draft, file)
+        name = file.name.rpartition("-")[0]
+        for older in file.parent.glob(f"{name}-*.npz"):
+            if older != file:
+                older.unlink(missing_ok=True)
+    except OSError as error:
+        note(f"{file} was not kept ({error}); it is made anew next time.")
