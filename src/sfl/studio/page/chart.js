@@ -43,8 +43,14 @@ function axes(frame) {
     svg("line", { x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: frame.y(value), y2: frame.y(value), class: "grid" }),
     svg("text", { x: SIZE.left - 6, y: frame.y(value) + 5, "text-anchor": "end" }, short(value)),
   ]);
-  const along = ticks(0, frame.last, 4).map((step) => svg("text", { x: frame.x(step), y: SIZE.height - 5, "text-anchor": step ? "middle" : "start" }, short(step)));
+  const along = ticks(0, frame.last, 4).map((step) => svg("text", { x: frame.x(step), y: SIZE.height - 5, "text-anchor": anchor(step, frame) }, short(step)));
   return [...across.flat(), ...along];
+}
+
+/** Labels at the ends stay inside. */
+function anchor(step, frame) {
+  if (step === 0) return "start";
+  return frame.x(step) > SIZE.width - SIZE.right - 18 ? "end" : "middle";
 }
 
 function curve(group, frame, colour) {
@@ -52,10 +58,10 @@ function curve(group, frame, colour) {
   if (group.lines.length > 1) {
     const back = [...group.steps].reverse();
     const band = path(group.steps, group.high, frame) + path(back, [...group.low].reverse(), frame).replace("M", "L");
-    parts.push(svg("path", { d: `${band}Z`, fill: colour, class: "band" }));
+    parts.push(svg("path", { d: `${band}Z`, style: `fill:${colour}`, class: "band" }));
   }
-  parts.push(svg("path", { d: path(group.steps, group.mean, frame), stroke: colour, class: "mean" }));
-  if (group.steps.length === 1) parts.push(svg("circle", { cx: frame.x(group.steps[0]), cy: frame.y(group.mean[0]), r: 3.5, fill: colour }));
+  parts.push(svg("path", { d: path(group.steps, group.mean, frame), style: `stroke:${colour}`, class: "mean" }));
+  if (group.steps.length === 1) parts.push(svg("circle", { cx: frame.x(group.steps[0]), cy: frame.y(group.mean[0]), r: 3.5, style: `fill:${colour}` }));
   return parts;
 }
 

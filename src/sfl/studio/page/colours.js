@@ -1,7 +1,11 @@
 /** Colours that stay apart for colour-blind eyes: Okabe and Ito's for kinds, two even ramps for values. */
 
-/** Kinds: runs, players, components. */
-export const KINDS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7a7a7a"];
+const KINDS = 8;
+
+/** The colour of a kind (run, player, component) as the style sheet has it for either theme. @param {number} place */
+export function kind(place) {
+  return `var(--kind-${place % KINDS})`;
+}
 
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
@@ -22,28 +26,30 @@ function ramp(stops) {
 
 export const RAMPS = { viridis: ramp(VIRIDIS), cividis: ramp(CIVIDIS) };
 
-/** The place of a share of 0 to 1 in a ramp. @param {number} share */
+/** The place of a share of 0 to 1 in a ramp; what is not known is at its low end. @param {number} share */
 export function rung(share) {
-  return Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1))));
+  return Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1)) || 0));
 }
 
 /** A run keeps its colour in every view. @param {{id: string}[]} runs @param {string} id */
 export function runColour(runs, id) {
-  return KINDS[Math.max(0, runs.findIndex((run) => run.id === id)) % KINDS.length];
+  return kind(Math.max(0, runs.findIndex((run) => run.id === id)));
 }
 
-const THEMED = ["floor", "wall", "line", "ink", "muted", "edge", "door", "tile", "halo", "accent", "alert", "frontier"];
+const THEMED = ["floor", "wall", "line", "ink", "muted", "edge", "door", "tile", "halo", "accent", "alert", "frontier", "outline"];
 
 /** Colours of the map that follow the theme, from the style sheet; a canvas understands them only once they are resolved. */
 export function themeColours() {
   const probe = document.createElement("i");
   document.body.append(probe);
-  const resolved = THEMED.map((name) => {
+  const resolve = (name) => {
     probe.style.color = `var(--${name})`;
-    return [name, getComputedStyle(probe).color];
-  });
+    return getComputedStyle(probe).color;
+  };
+  const colours = Object.fromEntries(THEMED.map((name) => [name, resolve(name)]));
+  const kinds = Array.from({ length: KINDS }, (_, place) => resolve(`kind-${place}`));
   probe.remove();
-  return Object.fromEntries(resolved);
+  return { ...colours, kinds };
 }
 
 /**

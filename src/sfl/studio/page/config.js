@@ -56,10 +56,19 @@ export class ConfigPanel {
       fill(this.table, el("p", { class: "lead" }, ids.length ? (wanted ? "No setting has this name." : "These runs have the same settings.") : "Tick runs on the left to see their settings."));
       return;
     }
-    const head = ids.map((id) => el("th", {}, el("i", { class: "swatch", style: `background:${runColour(runs, id)}` }), runs.find((run) => run.id === id)?.title ?? id));
-    const rows = kept.map((name) =>
-      el("tr", { class: different.has(name) ? "differs" : "" }, el("th", { scope: "row" }, ...broken(name)), ...ids.map((id) => el("td", {}, written(settings[id][name])))));
-    fill(this.table, el("table", { data: { testid: "config-table" } }, el("thead", {}, el("tr", {}, el("th", {}, "setting"), ...head)), el("tbody", {}, ...rows)));
+    const rows = kept.map((name) => el("div", { class: different.has(name) ? "differs" : "" }, el("dt", {}, ...broken(name)), el("dd", {}, ...this.valuesOf(name, ids, different.has(name)))));
+    fill(this.table, el("dl", { class: "settings", data: { testid: "config-table" } }, ...rows));
+  }
+
+  /** Each value once, behind the colours of the runs that have it. */
+  valuesOf(name, ids, differs) {
+    const { settings } = this.document;
+    const { runs } = this.state.values;
+    const holders = new Map();
+    for (const id of ids) holders.set(written(settings[id][name]), [...(holders.get(written(settings[id][name])) ?? []), id]);
+    const title = (id) => runs.find((run) => run.id === id)?.title ?? id;
+    return [...holders].map(([text, having]) =>
+      el("span", { class: "value" }, ...(differs ? having.map((id) => el("i", { class: "swatch", style: `background:${runColour(runs, id)}`, title: title(id) })) : []), text));
   }
 }
 
@@ -70,5 +79,6 @@ function broken(name) {
 
 function written(value) {
   if (value === undefined) return "–";
+  if (typeof value === "number") return String(Number(value.toPrecision(6)));
   return typeof value === "string" ? value : JSON.stringify(value);
 }

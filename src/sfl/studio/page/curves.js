@@ -92,7 +92,7 @@ export class CurvesPanel {
       const parts = lines?.map(({ colour, text }) => el("b", { style: `--kind:${colour}` }, text));
       fill(reading, ...(parts ? [el("span", { class: "quiet" }, `at ${number(Math.round(step))}`), ...parts] : resting()));
     };
-    return el("figure", { data: { testid: `chart-${metric.name}` }, title: metric.name },
+    return el("figure", { data: { testid: `chart-${metric.name}` }, title: [metric.meaning, metric.bad].filter(Boolean).join(" ") || metric.name },
       el("figcaption", {}, el("span", {}, metric.title, metric.unit && el("span", { class: "quiet" }, ` · ${metric.unit}`)), reading),
       chart(groups, runs, metric.unit, this.at ?? null, tell));
   }

@@ -92,7 +92,7 @@ export class Display {
   showHeadline() {
     const run = currentRun(this.state);
     const { map, graph, runs } = this.state.values;
-    byId("headline").textContent = run ? [map?.title, run.title].filter(Boolean).join(" · ") : "";
+    byId("headline").textContent = run ? [...new Set([map?.title, run.title])].filter(Boolean).join(" · ") : "";
     const empty = byId("map-empty");
     empty.hidden = Boolean(map && map.kind !== "other" && (graph || !run?.has_graph));
     if (!runs.length) empty.textContent = "No runs yet.";

@@ -47,21 +47,22 @@ export class Documents {
     const { run } = this.state.values;
     if (!run) return;
     const known = this.state.values.runs.find((one) => one.id === run);
-    const world = known.world_key ?? run;
-    if (world === this.world) return;
-    this.world = world;
-    // What was chosen in another world means nothing in this one.
-    const task = { start: null, goal: null, picture: null, level: null, pair: null };
-    this.state.update({ map: null, graph: null, reference: null, picked: null, hover: null, cursor: null, session: null, players: [], task });
-    if (!this.maps.has(world)) this.maps.set(world, this.source.map(run));
+    if (known.world_key !== this.world) this.leaveWorld();
+    this.world = known.world_key;
+    if (!this.maps.has(run)) this.maps.set(run, this.source.map(run));
     try {
-      const map = await this.maps.get(world);
-      if (this.world === world) this.state.update({ map });
+      const map = await this.maps.get(run);
+      if (this.state.values.run === run) this.state.update({ map: { ...map, world: known.world_key } });
     } catch (error) {
-      this.maps.delete(world);
-      this.world = null;
+      this.maps.delete(run);
       say(this.state, error.message);
     }
+  }
+
+  /** What was chosen in another world means nothing in this one. */
+  leaveWorld() {
+    const task = { start: null, goal: null, picture: null, level: null, pair: null };
+    this.state.update({ map: null, graph: null, reference: null, picked: null, hover: null, cursor: null, session: null, players: [], task });
   }
 
   /** The key of a graph; the last checkpoint is another one whenever training wrote it anew. */

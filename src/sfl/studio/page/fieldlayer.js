@@ -2,10 +2,10 @@
 
 import { RAMPS, rung } from "./colours.js";
 
+/** Thresholds of the score that a field shows. */
 export const THRESHOLDS = {
   add: { colour: "#d55e00", text: "add", meaning: "below it a state becomes a landmark" },
   localize: { colour: "#0072b2", text: "localize", meaning: "above it the agent takes itself to be there" },
-  edge: { colour: "#cc79a7", text: "edge", meaning: "above it two landmarks are joined" },
 };
 
 /** One value of a place from those of its headings. @param {number[]} values @param {string} headings */
@@ -13,6 +13,15 @@ export function placeValue(values, headings) {
   const known = values.filter((value) => value !== null);
   if (!known.length) return null;
   return headings === "best" ? Math.max(...known) : known.reduce((sum, value) => sum + value, 0) / known.length;
+}
+
+/** The part of the score's range that a field uses, in eighths: equal clicks get equal colours, and none is wasted. */
+export function usedRange([low, high], values) {
+  const known = values.flat().filter((value) => value !== null);
+  const eighth = (high - low) / 8;
+  const below = Math.floor((known.reduce((one, other) => Math.min(one, other), Infinity) - low) / eighth + 1e-9);
+  const above = Math.ceil((known.reduce((one, other) => Math.max(one, other), -Infinity) - low) / eighth - 1e-9);
+  return known.length && above > below ? [low + Math.max(0, below) * eighth, low + Math.min(8, above) * eighth] : [low, high];
 }
 
 /** Left, low, right, high of the square of place number `place`, in the world. */
@@ -26,9 +35,8 @@ export function squareOf(places, place, kind) {
 /**
  * @param {CanvasRenderingContext2D} pen @param {any} view @param {any} map
  * @param {{places: any, values: number[][], range: number[], headings: string, thresholds: Record<string, number|null>}} field
- * @param {Record<string, string>} theme
  */
-export function drawField(pen, view, map, field, theme) {
+export function drawField(pen, view, map, field) {
   const [low, high] = field.range;
   const share = (value) => (value - low) / Math.max(high - low, 1e-9);
   field.values.forEach((values, place) => {
@@ -36,7 +44,6 @@ export function drawField(pen, view, map, field, theme) {
     if (field.headings === "each" && values.length > 1) drawWedges(pen, view, square, field.places.headings, values, share);
     else drawSquare(pen, view, square, placeValue(values, field.headings), share);
   });
-  drawOutlines(pen, view, map, field, theme);
 }
 
 function drawSquare(pen, view, [x0, y0, x1, y1], value, share) {
@@ -89,7 +96,8 @@ export function outline(places, kind, above) {
   return sides;
 }
 
-function drawOutlines(pen, view, map, field, theme) {
+/** Where the field crosses a threshold. */
+export function drawOutlines(pen, view, map, field, theme) {
   const headings = field.headings === "each" ? "best" : field.headings;
   for (const [name, { colour }] of Object.entries(THRESHOLDS)) {
     const threshold = field.thresholds[name];

@@ -63,20 +63,36 @@ function drawCells(pen, view, map, theme) {
 }
 
 function drawFloor(pen, view, map, theme) {
-  map.loops ??= loopsOf(map.walls);
-  if (!map.loops) return;
-  pen.beginPath();
-  for (const loop of map.loops) {
-    loop.forEach(([x, y], place) => pen[place ? "lineTo" : "moveTo"](view.left(x), view.top(y)));
-    pen.closePath();
-  }
+  const path = floorPath(view, map);
+  if (!path) return;
   pen.fillStyle = theme.floor;
-  pen.fill("evenodd");
+  pen.fill(path, "evenodd");
+}
+
+/** The floor of a maze on the screen; null where its walls do not close. @returns {Path2D|null} */
+function floorPath(view, map) {
+  map.loops ??= loopsOf(map.walls);
+  if (!map.loops) return null;
+  const path = new Path2D();
+  for (const loop of map.loops) {
+    loop.forEach(([x, y], place) => path[place ? "lineTo" : "moveTo"](view.left(x), view.top(y)));
+    path.closePath();
+  }
+  return path;
+}
+
+/** Draw squares that may reach into walls: what is no floor stays as it is. @param {() => void} draw */
+export function withinFloor(pen, view, map, draw) {
+  const path = map.kind === "grid" ? null : floorPath(view, map);
+  pen.save();
+  if (path) pen.clip(path, "evenodd");
+  draw();
+  pen.restore();
 }
 
 /** Walls of a maze, above coverage and field. */
 export function drawWalls(pen, view, map, theme) {
-  pen.strokeStyle = theme.wall;
+  pen.strokeStyle = theme.outline;
   pen.lineWidth = Math.max(1.5, Math.min(5, 8 * view.scale));
   pen.lineCap = "round";
   pen.beginPath();

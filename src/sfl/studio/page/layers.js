@@ -1,8 +1,8 @@
 /** What stands still on the map: ground, coverage, field, graph, tasks. Drawn into a picture that pans and zooms. */
 
 import { RAMPS, rung, scaleOf } from "./colours.js";
-import { drawField } from "./fieldlayer.js";
-import { drawGround, drawWalls } from "./ground.js";
+import { drawField, drawOutlines } from "./fieldlayer.js";
+import { drawGround, drawWalls, withinFloor } from "./ground.js";
 
 /** As many segments go into one stroke: a longer path makes the rasterizer slow. */
 const STROKE = 256;
@@ -14,14 +14,17 @@ const STROKE = 256;
 export function drawScene(pen, view, scene, theme) {
   const { map, graph, look, layers } = scene;
   drawGround(pen, view, map, theme);
-  if (graph?.coverage && layers.coverage && !scene.field) drawCoverage(pen, view, graph.coverage);
-  if (scene.field) drawField(pen, view, map, scene.field, theme);
+  withinFloor(pen, view, map, () => {
+    if (graph?.coverage && layers.coverage && !scene.field) drawCoverage(pen, view, graph.coverage);
+    if (scene.field) drawField(pen, view, map, scene.field);
+    if (scene.field) drawOutlines(pen, view, map, scene.field, theme);
+  });
   if (map.walls.length) drawWalls(pen, view, map, theme);
   if (look) {
-    const faded = scene.field ? 0.35 : 1;
-    if (layers.edges) drawEdges(pen, view, graph, look, theme, faded);
+    // Under a field edges would be scribble; landmarks stay, faintly, as there the field means something.
+    if (layers.edges && !scene.field) drawEdges(pen, view, graph, look, theme);
     if (layers.landmarks) drawLandmarks(pen, view, look, theme, Boolean(scene.field));
-    if (layers.frontier) drawFrontier(pen, view, graph, look, theme);
+    if (layers.frontier && !scene.field) drawFrontier(pen, view, graph, look, theme);
   }
   if (layers.tasks) for (const task of scene.tasks) drawTask(pen, view, task, theme);
   if (map.start) drawHome(pen, view, map.start, theme);
@@ -30,6 +33,7 @@ export function drawScene(pen, view, scene, theme) {
 function drawCoverage(pen, view, coverage) {
   const scale = scaleOf(coverage.visits ?? [], true);
   coverage.squares.forEach(([x, y], square) => {
+    if (coverage.visits?.[square] === 0) return;
     pen.fillStyle = RAMPS.cividis[rung(coverage.visits ? scale.share(coverage.visits[square]) : 0.6)];
     const half = coverage.side / 2;
     const [left, right] = [Math.round(view.left(x - half)), Math.round(view.left(x + half))];
@@ -47,9 +51,9 @@ function edgeWeight(count, scale, fitting) {
   return { alpha: 0.85 - 0.45 * crowd, width: (1.5 - 0.8 * crowd) * Math.sqrt(close) };
 }
 
-function drawEdges(pen, view, graph, look, theme, faded) {
+function drawEdges(pen, view, graph, look, theme) {
   const { alpha, width } = edgeWeight(graph.edges.source.length, view.scale, view.fitting());
-  pen.globalAlpha = alpha * faded;
+  pen.globalAlpha = alpha;
   pen.lineWidth = width;
   if (look.removed.length) {
     pen.strokeStyle = theme.alert;
@@ -99,6 +103,7 @@ export function dotRadius(view, count) {
 function drawLandmarks(pen, view, look, theme, hollow) {
   const radius = dotRadius(view, look.x.length) * (hollow ? 0.75 : 1);
   pen.lineWidth = Math.max(0.75, radius / 4);
+  if (hollow) pen.globalAlpha = look.x.length > 400 ? 0.3 : 0.75;
   for (const { colour, ids } of look.dots) {
     pen.fillStyle = hollow ? theme.halo : colour;
     pen.strokeStyle = hollow ? theme.ink : theme.halo;
@@ -112,6 +117,7 @@ function drawLandmarks(pen, view, look, theme, hollow) {
     if (radius >= 2) pen.stroke();
     pen.fill();
   }
+  pen.globalAlpha = 1;
 }
 
 function drawFrontier(pen, view, graph, look, theme) {

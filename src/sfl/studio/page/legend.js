@@ -2,7 +2,7 @@
 
 import { RAMPS } from "./colours.js";
 import { byId, el, fill, number, percent } from "./dom.js";
-import { THRESHOLDS } from "./fieldlayer.js";
+import { THRESHOLDS, usedRange } from "./fieldlayer.js";
 import { checkpointOf } from "./state.js";
 
 export class Legend {
@@ -10,7 +10,7 @@ export class Legend {
   constructor(state, panel, source) {
     [this.state, this.panel, this.source] = [state, panel, source];
     state.watch(["graph", "map", "colourBy", "filters", "layers", "field", "fields", "thresholds", "theme", "session"], () => this.showLegend());
-    state.watch(["hover"], () => this.showTip());
+    state.watch(["hover", "picked"], () => this.showTip());
     state.watch(["tool", "map"], () => this.showTool());
     panel.onMove(() => this.showScale());
     panel.box.addEventListener("pointermove", (event) => this.follow(event));
@@ -22,13 +22,14 @@ export class Legend {
     const box = byId("legend");
     box.hidden = !this.panel.look && !field;
     if (box.hidden || !map) return;
-    const parts = field && fields ? this.fieldParts(fields) : this.graphParts(this.panel.look.legend);
+    const parts = field && fields ? this.fieldParts(fields, field) : this.graphParts(this.panel.look.legend);
     fill(box, el("div", {}, ...parts), ...this.signs());
   }
 
-  fieldParts({ score, range: [low, high] }) {
+  fieldParts({ score, range }, { values }) {
     const { thresholds } = this.state.values;
-    const ticks = Object.entries(thresholds).map(([name, value]) =>
+    const [low, high] = usedRange(range, values);
+    const ticks = Object.entries(thresholds).filter(([name, value]) => THRESHOLDS[name] && value >= low && value <= high).map(([name, value]) =>
       el("i", { class: "tick", style: `left:${(100 * (value - low)) / (high - low)}%;background:${THRESHOLDS[name].colour}`, title: `${name} ${value}` }));
     return [el("span", {}, `${score ?? "score"} of every place to the marked one`), scaleBar("viridis", number(low), number(high), ticks)];
   }
@@ -41,13 +42,13 @@ export class Legend {
 
   /** What the signs on the map mean, as far as they are there. */
   signs() {
-    const { graph, layers, map, filters, session } = this.state.values;
+    const { graph, layers, map, filters, session, field } = this.state.values;
     const signs = [];
     if (map.start) signs.push(el("li", {}, el("i", { class: "home" }, "S"), "start of training"));
-    if (graph?.frontier.length && layers.frontier) {
+    if (graph?.frontier.length && layers.frontier && !field) {
       signs.push(el("li", { title: graph.frontier_rule ?? "" }, el("i", { class: "frontier" }), `frontier (${number(graph.frontier.length)})`));
     }
-    if (!filters && this.panel.look?.removed.length) signs.push(el("li", {}, el("i", { class: "removed" }), "filtered out"));
+    if (!filters && !field && this.panel.look?.removed.length) signs.push(el("li", {}, el("i", { class: "removed" }), "filtered out"));
     if (session) signs.push(el("li", {}, el("i", { class: "believed" }), "believes to be here"));
     return signs.length ? [el("ul", { class: "signs" }, ...signs)] : [];
   }
@@ -84,7 +85,8 @@ export class Legend {
   showTip() {
     const { hover, graph, run, map } = this.state.values;
     const tip = byId("tip");
-    tip.hidden = hover === null || !graph;
+    // A landmark that was clicked is shown in the panel.
+    tip.hidden = hover === null || !graph || hover === this.state.values.picked;
     if (tip.hidden) return;
     const checkpoint = checkpointOf(this.state, run);
     const address = this.source.picture(run, hover, checkpoint, graph.env_steps);

@@ -1,5 +1,6 @@
 /** The tab of an episode: who plays, which task, the transport, and one column per player. */
 
+import { kind } from "./colours.js";
 import { byId, el, fill, icon, number } from "./dom.js";
 import { PlayerCard } from "./playercard.js";
 import { checkpointOf, currentRun } from "./state.js";
@@ -12,8 +13,9 @@ export class LivePanel {
   constructor(state, source, live, takePicture) {
     Object.assign(this, { state, source, live, takePicture });
     this.box = byId("panel-live");
-    this.parts = { setup: el("section"), goal: el("section", { class: "goal" }), transport: el("section"), cards: el("div", { class: "cards" }) };
-    fill(this.box, ...Object.values(this.parts));
+    this.parts = { setup: el("section"), goal: el("div", { class: "goal" }), transport: el("div", { class: "controls" }), cards: el("div", { class: "cards" }) };
+    this.deck = el("section", { class: "deck" }, this.parts.goal, this.parts.transport);
+    fill(this.box, this.parts.setup, this.deck, this.parts.cards);
     this.cards = [];
     this.makeTransport();
     live.grown = () => this.showSteps();
@@ -30,7 +32,8 @@ export class LivePanel {
       fill(this.parts.setup, el("p", { class: "lead" }, "This run has no agent that can be played."));
       return;
     }
-    fill(this.parts.setup, el("h2", {}, "Players"), ...this.players().map((player, place, all) => this.playerRow(player, place, all)), this.addButton(), el("h2", {}, "Task"), this.taskRow(), this.pictureRow());
+    const rows = this.players().map((player, place, all) => this.playerRow(player, place, all));
+    fill(this.parts.setup, el("h2", {}, "Players", this.addButton()), ...rows, el("h2", {}, "Task"), this.taskRow(), this.pictureRow());
   }
 
   /** As chosen, or the run on the map at the checkpoint on the map. */
@@ -47,7 +50,7 @@ export class LivePanel {
     const shown = player.checkpoint ?? checkpointOf(this.state, player.run);
     const steps = checkpoints.map(({ name, env_steps: at }) => el("option", { value: name, selected: name === shown }, `${number(at)}${name === "last" ? " (last)" : ""}`));
     return el("div", { class: "player-row" },
-      el("i", { class: `swatch kind-${place}` }),
+      el("i", { class: "swatch", style: `background:${kind(place)}` }),
       el("select", { data: { testid: `player-${place}` }, "aria-label": `Run of player ${place + 1}`, onchange: (event) => change({ run: event.target.value, checkpoint: null }) }, ...names),
       el("select", { data: { testid: `player-${place}-checkpoint` }, "aria-label": `Checkpoint of player ${place + 1}`, onchange: (event) => change({ checkpoint: event.target.value }) }, ...steps),
       all.length > 1 && el("button", { class: "plain", data: { testid: `player-${place}-remove` }, "aria-label": `Remove player ${place + 1}`, onclick: () => this.state.update({ players: all.filter((_, at) => at !== place) }) }, icon("close")));
@@ -68,7 +71,7 @@ export class LivePanel {
       const next = rivals.find((run) => !taken.includes(run.id)) ?? currentRun(this.state);
       this.state.update({ players: [...players, { run: next.id, checkpoint: null }] });
     };
-    return players.length < MOST && el("button", { data: { testid: "player-add" }, onclick: add }, "Add a player beside");
+    return players.length < MOST && el("button", { class: "plain", data: { testid: "player-add" }, onclick: add }, "+ add one beside");
   }
 
   taskRow() {
@@ -96,7 +99,7 @@ export class LivePanel {
 
   pictureRow() {
     const file = el("input", { type: "file", accept: "image/png,image/jpeg", class: "away", data: { testid: "goal-file" }, "aria-label": "Goal picture", onchange: (event) => event.target.files[0] && this.takePicture(event.target.files[0]) });
-    return el("p", { class: "quiet" }, "Or drag on the map with Send, or ", el("label", { class: "link" }, "choose a picture", file), " of the goal (dropping one onto the page does the same).");
+    return el("p", { class: "quiet" }, "Or Shift-drag on the map from a start to a goal, or ", el("label", { class: "link" }, "choose a picture", file), " of the goal, or drop one onto the page.");
   }
 
   showEpisodes(episodes) {
@@ -136,11 +139,14 @@ export class LivePanel {
 
   showSession() {
     const { session } = this.state.values;
-    this.parts.transport.hidden = !session;
+    this.deck.hidden = !session;
+    document.documentElement.toggleAttribute("data-several", (session?.players.length ?? 0) > 1);
     this.parts.goal.hidden = true;
     this.cards = session ? session.players.map((player, place) => new PlayerCard(player, place)) : [];
     this.parts.cards.dataset.count = String(this.cards.length);
     fill(this.parts.cards, ...this.cards.map((card) => card.box));
+    // Space plays and pauses from here on; on the button that began the episode it would begin another.
+    if (session && this.box.contains(document.activeElement)) byId("play").focus({ preventScroll: true });
     this.showSteps();
   }
 
@@ -152,7 +158,7 @@ export class LivePanel {
     byId("scrub").value = String(playhead);
     byId("speed").value = String(speed);
     const budget = session.players.find((player) => player.begin)?.begin.budget;
-    byId("step-count").textContent = `step ${number(playhead)}${budget ? ` of at most ${number(budget)}` : ""}`;
+    byId("step-count").textContent = `step ${number(playhead)}${budget ? ` / ${number(budget)}` : ""}`;
     if (playing !== this.drawnPlaying) fill(byId("play"), icon(playing ? "pause" : "play"));
     this.drawnPlaying = playing;
     this.showGoal(session);
@@ -162,8 +168,8 @@ export class LivePanel {
   showGoal(session) {
     const picture = session.players.find((player) => player.begin)?.begin.goal_picture ?? session.picture;
     if (!picture || !this.parts.goal.hidden) return;
-    const words = session.goal ? `B, at ${number(Math.round(session.goal[0]))}, ${number(Math.round(session.goal[1]))}` : "known as a picture only";
-    fill(this.parts.goal, el("img", { src: picture, alt: "The goal", data: { testid: "goal-picture" } }), el("p", {}, el("strong", {}, "Goal"), el("br"), words));
+    const words = session.goal ? "Goal B" : "Goal (place not told)";
+    fill(this.parts.goal, el("img", { src: picture, alt: "The goal", data: { testid: "goal-picture" } }), el("p", { class: "quiet" }, words));
     this.parts.goal.hidden = false;
   }
 }

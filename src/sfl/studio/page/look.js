@@ -1,6 +1,6 @@
 /** What a graph looks like: which landmark and which edge gets which colour, and the legend that says why. */
 
-import { KINDS, RAMPS, rung, scaleOf } from "./colours.js";
+import { RAMPS, kind, rung, scaleOf } from "./colours.js";
 import { number } from "./dom.js";
 
 /**
@@ -16,6 +16,7 @@ export const COLOURINGS = {
   component: "component",
 };
 
+const NAMED = 7; // components with a colour of their own, the largest
 const RING = 0.28; // cells between a cell's centre and the landmarks that share it
 
 /**
@@ -71,7 +72,7 @@ function componentSizes(graph) {
 
 function byComponent(graph, inForce, theme) {
   const sizes = componentSizes(graph);
-  const colours = new Map(sizes.map(([component, size], place) => [component, place < 7 && size > 1 ? KINDS[place] : theme.muted]));
+  const colours = new Map(sizes.map(([component, size], place) => [component, place < NAMED && size > 1 ? theme.kinds[place] : theme.muted]));
   const sorted = (ids, component) => {
     const groups = new Map();
     for (const id of ids) {
@@ -90,8 +91,8 @@ function byComponent(graph, inForce, theme) {
 
 function componentLegend(graph, theme, note) {
   const sizes = componentSizes(graph);
-  const named = sizes.filter(([, size], place) => place < 7 && size > 1);
-  const entries = named.map(([, size], place) => ({ colour: KINDS[place], text: number(size) }));
+  const named = sizes.filter(([, size], place) => place < NAMED && size > 1);
+  const entries = named.map(([, size], place) => ({ colour: kind(place), text: number(size) }));
   if (sizes.length > named.length) entries.push({ colour: theme.muted, text: `${number(sizes.length - named.length)} smaller` });
   const title = `landmarks of each component (${number(sizes.length)} in all)`;
   return { legend: { title, ramp: null, low: "", high: "", entries, note } };
@@ -99,11 +100,13 @@ function componentLegend(graph, theme, note) {
 
 /** Where to draw landmarks: those that share a grid cell stand apart, towards where they look. */
 function places(landmarks, map) {
-  if (map.kind !== "grid") return { x: landmarks.x, y: landmarks.y };
+  // Where a landmark was seen may be unknown; no pen draws what is not a number.
+  const known = (values) => values.map((value) => value ?? NaN);
+  if (map.kind !== "grid") return { x: known(landmarks.x), y: known(landmarks.y) };
   const total = new Map();
   const key = (id) => `${landmarks.x[id]} ${landmarks.y[id]}`;
   landmarks.x.forEach((_, id) => total.set(key(id), (total.get(key(id)) ?? 0) + 1));
   const moved = (values, part) =>
-    values.map((value, id) => (total.get(key(id)) > 1 ? value + RING * part((landmarks.degrees[id] * Math.PI) / 180) : value));
+    known(values).map((value, id) => (total.get(key(id)) > 1 ? value + RING * part((landmarks.degrees[id] * Math.PI) / 180) : value));
   return { x: moved(landmarks.x, Math.cos), y: moved(landmarks.y, Math.sin) };
 }

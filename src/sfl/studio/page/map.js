@@ -2,6 +2,7 @@
 
 import { themeColours } from "./colours.js";
 import { byId } from "./dom.js";
+import { usedRange } from "./fieldlayer.js";
 import { drawScene } from "./layers.js";
 import { lookOf } from "./look.js";
 import { drawOverlay } from "./overlay.js";
@@ -47,9 +48,10 @@ export class MapPanel {
 
   newWorld() {
     const { map } = this.state.values;
-    this.look = null;
+    const before = this.shownMap?.world;
     this.shownMap = map && map.kind !== "other" ? map : null;
-    if (this.shownMap) this.view.show(map.bounds, map.y_down);
+    // Runs in one world are compared at the same place and zoom.
+    if (this.shownMap && map.world !== before) this.view.show(map.bounds, map.y_down);
     this.repaint();
     this.moved();
   }
@@ -132,7 +134,7 @@ export class MapPanel {
   scene() {
     const { values } = this.state;
     const { map, graph, layers, field, fields, thresholds, headings, task } = values;
-    const shown = field && fields?.places ? { places: fields.places, range: fields.range, values: field.values, thresholds, headings } : null;
+    const shown = field && fields?.places ? { places: fields.places, range: usedRange(fields.range, field.values), values: field.values, thresholds, headings } : null;
     const levels = Object.keys(map.tasks ?? {});
     const level = task.level ?? levels[0];
     return { map, graph, look: this.look, layers, field: shown, tasks: map.tasks?.[level] ?? [] };

@@ -1,6 +1,5 @@
 /** What moves on the map: the pointer's landmark, the reference of the field, the task, agents and their beliefs. */
 
-import { KINDS } from "./colours.js";
 import { dotRadius } from "./layers.js";
 
 /** Pixels between a reference and the handle that turns it. */
@@ -125,7 +124,7 @@ function drawPlayer(pen, view, values, look, player, place, theme) {
   const steps = player.steps;
   if (!steps.length) return;
   const now = steps[Math.min(values.playhead, steps.length - 1)];
-  const colour = KINDS[place];
+  const colour = theme.kinds[place];
   const alone = values.session.players.length === 1;
   const mine = player.run === values.run && player.checkpoint === values.session.shownCheckpoint(values);
   if (look && mine) drawRoute(pen, view, look, values.session.goal, now, colour, theme);

@@ -164,8 +164,9 @@ function graphFacts(graph) {
     ["landmarks", number(landmarks.x.length)],
     ["edges", `${number(inForce)} in force, ${number(edges.source.length - inForce)} filtered out`],
     ["components", `${number(sizes.size)}; the largest holds ${percent(landmarks.x.length ? largest / landmarks.x.length : null)}`],
-    ["frontier", `${number(frontier.length)}${graph.frontier_rule ? `: ${graph.frontier_rule}` : ""}`],
+    ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
-  if (coverage) facts.push(["visited", `${number(coverage.squares.length)} squares`]);
+  if (graph.score === "SFS" && graph.thresholds.edge) facts.push(["edge from", `${number(graph.thresholds.edge)} transitions on`]);
+  if (coverage?.visits) facts.push(["coverage", `${percent(coverage.visits.filter(Boolean).length / coverage.squares.length)} of ${number(coverage.squares.length)} squares`]);
   return facts;
 }

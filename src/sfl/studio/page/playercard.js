@@ -1,6 +1,6 @@
 /** One player: what it sees, what it values, what it believes and plans, at one step. */
 
-import { KINDS } from "./colours.js";
+import { kind } from "./colours.js";
 import { el, fill, number } from "./dom.js";
 
 export class PlayerCard {
@@ -11,7 +11,7 @@ export class PlayerCard {
     this.outcome = el("p", { class: "outcome", data: { testid: `outcome-${place}` } }, "getting ready …");
     this.values = el("div", { class: "values", data: { testid: `values-${place}` } });
     this.facts = el("dl", { data: { testid: `facts-${place}` } });
-    const title = el("h3", {}, el("i", { class: "swatch", style: `background:${KINDS[place]}` }), `${player.title}`, el("span", { class: "quiet" }, player.checkpoint === "last" ? "" : ` at ${number(Number(player.checkpoint))}`));
+    const title = el("h3", {}, el("i", { class: "swatch", style: `background:${kind(place)}` }), `${player.title}`, el("span", { class: "quiet" }, player.checkpoint === "last" ? "" : ` at ${number(Number(player.checkpoint))}`));
     this.box = el("article", { class: "card", data: { testid: `card-${place}` } }, title, this.eye, this.outcome, this.values, this.facts);
   }
 

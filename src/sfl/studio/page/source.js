@@ -167,7 +167,12 @@ export class ExportSource {
   }
 
   bytes(key, text) {
-    if (!this.unpacked.has(key)) this.unpacked.set(key, Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+    if (!this.unpacked.has(key)) {
+      const letters = atob(text);
+      const bytes = new Uint8Array(letters.length);
+      for (let place = 0; place < letters.length; place += 1) bytes[place] = letters.charCodeAt(place);
+      this.unpacked.set(key, bytes);
+    }
     return /** @type {Uint8Array} */ (this.unpacked.get(key));
   }
 

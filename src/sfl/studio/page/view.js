@@ -31,7 +31,7 @@ export class View {
 
   fitting() {
     const [x0, y0, x1, y1] = this.bounds;
-    const room = Math.min(56, 0.08 * Math.min(this.width, this.height));
+    const room = Math.min(32, 0.05 * Math.min(this.width, this.height));
     const across = (this.width - 2 * room) / Math.max(x1 - x0, 1e-9);
     return Math.max(1e-6, Math.min(across, (this.height - 2 * room) / Math.max(y1 - y0, 1e-9)));
   }
