@@ -38,25 +38,34 @@ export function drawGround(pen, view, map, theme) {
 }
 
 function drawCells(pen, view, map, theme) {
-  const side = view.scale;
-  const colours = { "#": theme.wall, ".": theme.floor, D: theme.door };
+  const colours = { ".": theme.floor, D: theme.door };
+  fillCells(pen, view, map, (letter) => (letter === "#" || letter === " " ? null : (colours[letter] ?? theme.tile)));
+  if (view.scale >= 14) drawGridLines(pen, view, map, theme);
+  // Walls last: they cover the ends of the lines.
+  fillCells(pen, view, map, (letter) => (letter === "#" ? theme.wall : null));
+}
+
+function fillCells(pen, view, map, colour) {
   map.cells.rows.forEach((row, y) => {
     for (let x = 0; x < row.length; x += 1) {
-      if (row[x] === " ") continue;
-      pen.fillStyle = colours[row[x]] ?? theme.tile;
+      const shade = colour(row[x]);
+      if (!shade) continue;
+      pen.fillStyle = shade;
       const [left, top] = [Math.round(view.left(x - 0.5)), Math.round(view.top(y - 0.5))];
       // The cell ends where the next one begins: no seams, whatever the zoom.
       pen.fillRect(left, top, Math.round(view.left(x + 0.5)) - left, Math.round(view.top(y + 0.5)) - top);
     }
   });
-  if (side < 14) return;
+}
+
+function drawGridLines(pen, view, map, theme) {
   pen.strokeStyle = theme.line;
   pen.lineWidth = 1;
   pen.beginPath();
   map.cells.rows.forEach((row, y) => {
     for (let x = 0; x < row.length; x += 1) {
       if (row[x] === "#" || row[x] === " ") continue;
-      pen.rect(Math.round(view.left(x - 0.5)) + 0.5, Math.round(view.top(y - 0.5)) + 0.5, side, side);
+      pen.rect(Math.round(view.left(x - 0.5)) + 0.5, Math.round(view.top(y - 0.5)) + 0.5, view.scale, view.scale);
     }
   });
   pen.stroke();
