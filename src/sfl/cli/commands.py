@@ -150,18 +150,32 @@ def video(options: VideoOptions) -> int:
 
 def bench(options: BenchOptions) -> int:
     """Measure."""
-    from sfl import experiments
-    from sfl.run.bench import bench as measure
-    from sfl.run.bench import doom_bench
     from sfl.run.console import print_rows, write_rows
 
-    experiment = None if options.experiment is None else experiments.get(options.experiment)
-    doom = doom_bench(options.seconds, options.envs, options.encoder, experiment, options.device)
-    rows = measure(options.name, experiments.EXPERIMENTS, doom=doom)
+    rows = _studio_rows(options) if options.name == "studio" else _bench_rows(options)
     print_rows(rows)
     if options.out:
         write_rows(options.out, rows)
     return 0
+
+
+def _studio_rows(options: BenchOptions) -> list[Any]:
+    from sfl.cli.studio import require_extra
+
+    require_extra()
+    from sfl.studio.bench import measure_studio
+
+    return measure_studio(options.seconds)
+
+
+def _bench_rows(options: BenchOptions) -> list[Any]:
+    from sfl import experiments
+    from sfl.run.bench import bench as measure
+    from sfl.run.bench import doom_bench
+
+    experiment = None if options.experiment is None else experiments.get(options.experiment)
+    doom = doom_bench(options.seconds, options.envs, options.encoder, experiment, options.device)
+    return measure(options.name, experiments.EXPERIMENTS, doom=doom)
 
 
 def export(options: ExportOptions) -> int:

@@ -114,13 +114,14 @@ class VideoOptions:
 class BenchOptions:
     """Measure speed and memory."""
 
-    name: Positional[Literal["minigrid", "graph", "encoders", "doom", "all"]] = "all"
+    name: Positional[Literal["minigrid", "graph", "encoders", "doom", "studio", "all"]] = "all"
     """minigrid: where a training step's time goes; graph: cost of growing graphs; encoders: frames per second of each
-    kind; doom: decisions per second in ViZDoom, of the simulator and of the whole training loop."""
+    kind; doom: decisions per second in ViZDoom, of the simulator and of the whole training loop; studio: the server of
+    `sfl studio` at rest and at full size. all: everything but studio."""
     out: Path | None = None
     """Also write the rows to this CSV file."""
     seconds: float = 10.0
-    """doom: length of each measurement."""
+    """doom, studio: length of each measurement."""
     envs: int | None = None
     """doom: games of the training loop; by default the experiment's, else 64 with a GPU and 8 without."""
     encoder: str | None = None
