@@ -35,9 +35,10 @@ def one_file(documents: Mapping[str, Any]) -> str:
         (r'\s*<script type="module"[^>]*></script>', ""),
         (r"</body>", f"{scripts}</body>"),
     ):
-        page, count = re.subn(old, lambda _, new=new: new, page)
-        if count != 1:
-            raise SflError(f"index.html of the page must hold {old!r} once, it does {count} times.")
+        parts = re.split(old, page)
+        if len(parts) != 2:
+            raise SflError(f"index.html of the page must hold {old!r} once, it does {len(parts) - 1} times.")
+        page = new.join(parts)
     return page
 
 
