@@ -32,6 +32,15 @@ export function squareOf(places, place, kind) {
   return [column * side, row * side, (column + 1) * side, (row + 1) * side];
 }
 
+/** The place whose square holds x, y; null where there is none. */
+export function placeAt(places, kind, x, y) {
+  const found = places.x.findIndex((_, place) => {
+    const [x0, y0, x1, y1] = squareOf(places, place, kind);
+    return x >= x0 && x < x1 && y >= y0 && y < y1;
+  });
+  return found < 0 ? null : found;
+}
+
 /**
  * @param {CanvasRenderingContext2D} pen @param {any} view @param {any} map
  * @param {{places: any, values: number[][], range: number[], headings: string, thresholds: Record<string, number|null>}} field

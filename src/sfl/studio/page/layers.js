@@ -121,9 +121,10 @@ function drawLandmarks(pen, view, look, theme, hollow) {
 }
 
 function drawFrontier(pen, view, graph, look, theme) {
-  const radius = dotRadius(view, look.x.length) + 3;
+  const dot = dotRadius(view, look.x.length);
+  const radius = dot + Math.min(3, 0.6 * dot);
   pen.strokeStyle = theme.frontier;
-  pen.lineWidth = 2;
+  pen.lineWidth = Math.min(2, 0.45 * dot);
   pen.beginPath();
   for (const id of graph.frontier) {
     const [left, top] = [view.left(look.x[id]), view.top(look.y[id])];

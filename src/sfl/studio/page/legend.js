@@ -2,7 +2,7 @@
 
 import { RAMPS } from "./colours.js";
 import { byId, el, fill, number, percent } from "./dom.js";
-import { THRESHOLDS, usedRange } from "./fieldlayer.js";
+import { placeAt, placeValue, THRESHOLDS, usedRange } from "./fieldlayer.js";
 import { checkpointOf } from "./state.js";
 
 export class Legend {
@@ -10,7 +10,7 @@ export class Legend {
   constructor(state, panel, source) {
     [this.state, this.panel, this.source] = [state, panel, source];
     state.watch(["graph", "map", "colourBy", "filters", "layers", "field", "fields", "thresholds", "theme", "session"], () => this.showLegend());
-    state.watch(["hover", "picked"], () => this.showTip());
+    state.watch(["hover", "picked", "field"], () => this.showTip());
     state.watch(["tool", "map"], () => this.showTool());
     panel.onMove(() => this.showScale());
     panel.box.addEventListener("pointermove", (event) => this.follow(event));
@@ -79,7 +79,23 @@ export class Legend {
   follow(event) {
     const box = this.panel.box.getBoundingClientRect();
     this.pointer = [event.clientX - box.left, event.clientY - box.top];
+    const { field, fields, hover, session } = this.state.values;
+    if (field && fields?.places && hover === null && !session) this.showValue(field, fields);
     this.placeTip();
+  }
+
+  /** The score of the square under the pointer, for each heading where they differ in more than the eye sees. */
+  showValue(field, fields) {
+    const { map } = this.state.values;
+    const [x, y] = this.panel.view.world(...this.pointer);
+    const place = placeAt(fields.places, map.kind, x, y);
+    const tip = byId("tip");
+    tip.hidden = place === null;
+    if (tip.hidden) return;
+    const { headings } = fields.places;
+    const turned = field.values[place].map((value, heading) => `${Math.round(headings[heading])}° ${number(value)}`);
+    const mean = placeValue(field.values[place], "mean");
+    fill(tip, el("div", {}, el("strong", {}, `${fields.score ?? "score"} ${number(mean)}`), headings.length > 1 && el("p", { class: "quiet" }, turned.join(" · "))));
   }
 
   showTip() {
