@@ -57,7 +57,7 @@ def make_walker(goal_links: int = 1) -> Walker:
 def go(walker: Walker, *state: float) -> int:
     """One decision; actions 0 to 2 lead to the landmarks and 3 to the goal."""
     seen = walker.memory.see(Axes(), np.array([state]), ENV, routes=walker.routes(ENV))
-    sight = Sight(torch.eye(4).unsqueeze(0), seen.similarity, seen.localized, seen.nearest, seen.ahead)
+    sight = Sight(torch.eye(4).unsqueeze(0), seen.similarity, seen.localized, seen.nearest, seen.ahead, seen.here)
     return int(walker.choose(sight, ENV, 0, 4)[0][0])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
 from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
+from sfl.learners.locomotion import ODDS, Chooser, LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
 from sfl.learners.retrieval import ReachabilityField, Retrieval
 
@@ -27,7 +27,7 @@ class ControllerPolicy(ReachabilityField):
     def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec, rng: np.random.Generator) -> None:
         self.spec, self._rng = spec, rng
         self._retrieval, self._locomotion = networks
-        self._views = LastViews(spec, self._locomotion.device)
+        self._views, self._chooser = LastViews(spec, self._locomotion.device), Chooser(self._locomotion, rng)
         self._goals: dict[int, Tensor] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -39,17 +39,23 @@ class ControllerPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """One draw per environment."""
+        self._chooser.forget()
         actions = self._rng.integers(self.spec.action_count, size=len(env_indices))
         rows = [row for row, env in enumerate(env_indices.tolist()) if env in self._goals]
         if rows:
             seen = self._views.push(observations[rows], env_indices[rows])
-            goals = torch.stack([self._goals[env] for env in env_indices[rows].tolist()])
-            actions[rows] = self._locomotion.draw(torch.cat([seen, goals.unsqueeze(0)]), self._rng)
+            envs = env_indices[rows].tolist()
+            goals = torch.stack([self._goals[env] for env in envs])
+            actions[rows] = self._chooser.draw(torch.cat([seen, goals.unsqueeze(0)]), envs)
         return actions
 
     def explain(self, env_index: int) -> Explanation:
         """It walks to the goal, or at random."""
         return Explanation(target=GOAL if env_index in self._goals else None)
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._chooser.odds(env_index), values_name=ODDS)
 
 
 class ControllerAgent(ControllerPolicy):

@@ -14,7 +14,7 @@ from sfl.data.types import AgentState, Array, EnvSpec, Explanation, Metrics, Obs
 from sfl.learners.device import Fetched, to_device
 from sfl.learners.episodic_memory import BonusConfig, EpisodicMemory
 from sfl.learners.networks import NetworkConfig, Networks
-from sfl.learners.ppo import PPO, PPOConfig, decide
+from sfl.learners.ppo import PPO, PPOConfig, chances, decide
 from sfl.learners.rollouts import Rollouts
 from sfl.nn.actor_critic import ActorCritic
 
@@ -45,6 +45,7 @@ class ExplorerPolicy:
 
     def __init__(self, network: ActorCritic, rng: np.random.Generator, device: torch.device) -> None:
         self._network, self.rng, self._device = network, rng, device
+        self._last: tuple[Tensor, list[int]] | None = None  # what was seen last, and by whom
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """It explores, whatever the goal, and by what it sees now alone."""
@@ -53,12 +54,20 @@ class ExplorerPolicy:
     def act(self, observations: Array, env_indices: Array) -> Array:
         """One draw from the policy for each environment."""
         draws = to_device(self.rng.random(len(env_indices)), self._device)
-        made = decide(self._network, to_device(observations, self._device), draws)
-        return np.asarray(Fetched(made.actions).wait().numpy())
+        pixels = to_device(observations, self._device)
+        self._last = pixels, env_indices.tolist()
+        return np.asarray(Fetched(decide(self._network, pixels, draws).actions).wait().numpy())
 
     def explain(self, env_index: int) -> Explanation:
         """It follows no route."""
         return Explanation()
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        if self._last is None or env_index not in self._last[1]:
+            return self.explain(env_index)
+        odds = chances(self._network, self._last[0])[self._last[1].index(env_index)]
+        return Explanation(values=tuple(odds.tolist()), values_name="probability")
 
 
 class EpisodicCuriosityAgent:

@@ -24,7 +24,7 @@ from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting
 from sfl.graph.planning import Planner
 from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_failed
 from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
+from sfl.learners.locomotion import ODDS, Chooser, LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
 from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.trail import Trail, TrailConfig
@@ -114,6 +114,15 @@ class SparseMemory:
         return cls(observations, features, nodes, Planner(Edges(size, *columns)))
 
 
+@dataclass(frozen=True)
+class Thought:
+    """What an environment makes of its place."""
+
+    localized: int | None
+    target: int | None
+    arrived: bool
+
+
 class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
@@ -127,11 +136,11 @@ class SGMPolicy(ReachabilityField):
     ) -> None:
         self.memory = memory
         self._config, self._spec, self._rng = config, spec, rng
-        self._retrieval, self._locomotion = networks
+        self._retrieval, self._chooser = networks[0], Chooser(networks[1], rng)
         self._views = LastViews(spec, self._retrieval.device)
         self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
         self._navigators: dict[int, Navigator] = {}
-        self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
+        self._thoughts: dict[int, Thought] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """To a goal, or to one random node after the other."""
@@ -150,6 +159,7 @@ class SGMPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: where the agent is, which node is next, and by L the way there."""
+        self._chooser.forget()
         envs = env_indices.tolist()
         actions = self._rng.integers(self._spec.action_count, size=len(envs))
         views = self._views.push(observations, env_indices)
@@ -158,8 +168,8 @@ class SGMPolicy(ReachabilityField):
         walking = [row for row, target in enumerate(targets) if target is not None]
         if walking:
             wanted = torch.stack([self._picture(envs[row], targets[row]) for row in walking])
-            drawn = self._locomotion.draw(torch.cat([views[:, walking], wanted.unsqueeze(0)]), self._rng)
-            actions[walking] = drawn
+            asked = torch.cat([views[:, walking], wanted.unsqueeze(0)])
+            actions[walking] = self._chooser.draw(asked, [envs[row] for row in walking])
         return actions
 
     def _near(self, now: Tensor, envs: list[int]) -> tuple[Array, Array]:
@@ -178,7 +188,7 @@ class SGMPolicy(ReachabilityField):
         target = navigator.step(
             Sighting(localized, nearest, 0, ahead), self.memory.planner, self.memory.nodes, self._rng
         )
-        self._thoughts[env] = (localized, navigator.waypoint)
+        self._thoughts[env] = Thought(localized, navigator.waypoint, bool(goal_near >= self._config.localize_threshold))
         return target
 
     def _nearest(self, navigator: Navigator, near: Array) -> int | None:
@@ -199,13 +209,17 @@ class SGMPolicy(ReachabilityField):
         """What the last action of this environment was for."""
         if env_index not in self._thoughts:
             return Explanation()
-        navigator, (localized, target) = self._navigators[env_index], self._thoughts[env_index]
-        route = navigator.trip.route if navigator.trip is not None else ()
-        return Explanation(localized, target, route, navigator.route_found, navigator.reached)
+        navigator, thought = self._navigators[env_index], self._thoughts[env_index]
+        route, found = navigator.trip.route if navigator.trip is not None else (), navigator.route_found
+        return Explanation(thought.localized, thought.target, route, found, navigator.reached, thought.arrived)
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._chooser.odds(env_index), values_name=ODDS)
 
     def localized(self, env_indices: Array) -> list[int]:
         """The nodes at which environments took themselves to be at their last decision."""
-        places = (self._thoughts[env][0] for env in env_indices.tolist())
+        places = (self._thoughts[env].localized for env in env_indices.tolist())
         return [place for place in places if place is not None]
 
     def take_outcomes(self) -> tuple[list[tuple[int, int]], list[bool]]:

@@ -8,7 +8,7 @@ between the pairs that R, smoothed along both walks, finds nearest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from sfl.graph.edges import Edges
 from sfl.graph.planning import Planner, Route
 from sfl.graph.shortcuts import find_shortcuts, temporal_pairs, unit_edges
 from sfl.learners.device import to_device
-from sfl.learners.locomotion import LastViews, Locomotion
+from sfl.learners.locomotion import ODDS, Chooser, LastViews, Locomotion
 from sfl.learners.networks import NetworkConfig, Networks
 from sfl.learners.retrieval import ReachabilityField, Retrieval
 from sfl.learners.trail import Trail, TrailConfig
@@ -129,11 +129,11 @@ class Guide:
         self.place: int | None = None
         self.target: int | None = None
         self.route: Route = ()
-        self.route_found = True
+        self.route_found, self.arrived = True, False
 
     def step(self, near: Array, goal_near: float) -> int | None:
         """The node to walk to, or `GOAL`; None: at random. Given R of all nodes [N] and of the goal with the agent."""
-        self.target = self._step(near, goal_near)
+        self.target, self.arrived = self._step(near, goal_near), goal_near >= self._config.local_threshold
         return self.target
 
     def _step(self, near: Array, goal_near: float) -> int | None:
@@ -175,7 +175,7 @@ class Guide:
 
     def explanation(self) -> Explanation:
         """What the last action was for."""
-        return Explanation(self.place, self.target, self.route, self.route_found)
+        return Explanation(self.place, self.target, self.route, self.route_found, arrived=self.arrived)
 
 
 def nearest_nodes(near: Array, count: int) -> Array:
@@ -205,7 +205,7 @@ class SPTMPolicy(ReachabilityField):
         rng: np.random.Generator,
     ) -> None:
         self._config, self._memory, self._spec, self._rng = config, memory, spec, rng
-        self._retrieval, self._locomotion = networks
+        self._retrieval, self._chooser = networks[0], Chooser(networks[1], rng)
         self._views = LastViews(spec, self._retrieval.device)
         self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
         self._guides: dict[int, Guide] = {}
@@ -224,6 +224,7 @@ class SPTMPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: localize, plan, choose a waypoint, ask L for the way there."""
+        self._chooser.forget()
         actions = self._rng.integers(self._spec.action_count, size=len(env_indices))
         rows = [row for row, env in enumerate(env_indices.tolist()) if env in self._guides]
         if not rows:
@@ -234,8 +235,8 @@ class SPTMPolicy(ReachabilityField):
         walking = [place for place, target in enumerate(targets) if target is not None]
         if walking:
             wanted = torch.stack([self._picture(envs[place], targets[place]) for place in walking])
-            drawn = self._locomotion.draw(torch.cat([views[:, walking], wanted.unsqueeze(0)]), self._rng)
-            actions[np.array(rows)[walking]] = drawn
+            asked = torch.cat([views[:, walking], wanted.unsqueeze(0)])
+            actions[np.array(rows)[walking]] = self._chooser.draw(asked, [envs[place] for place in walking])
         return actions
 
     def _targets(self, now: Tensor, envs: list[int]) -> list[int | None]:
@@ -253,6 +254,10 @@ class SPTMPolicy(ReachabilityField):
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
         return self._guides[env_index].explanation() if env_index in self._guides else Explanation()
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._chooser.odds(env_index), values_name=ODDS)
 
 
 class SPTMAgent:

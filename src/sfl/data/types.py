@@ -69,6 +69,12 @@ class Explanation:
     """False when the graph held no route to the goal and the policy walks to it directly."""
     reached: int | None = None
     """The landmark of its route that it took to be reached at this decision, or None."""
+    arrived: bool = False
+    """It takes what it sees for the goal itself; SFL finds that out only when it is asked to `weigh`."""
+    values: tuple[float, ...] = ()
+    """What each action seemed worth at this decision, the best the highest; empty unless it was asked to `weigh`."""
+    values_name: str = ""
+    """What these values are."""
 
 
 GOAL = -1
@@ -86,6 +92,17 @@ class Policy(Protocol):
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
+
+
+@runtime_checkable
+class WeighingPolicy(Policy, Protocol):
+    """A policy that can say what its actions seemed worth.
+
+    `explain` is called at every step of an evaluation and asks nothing of the device; `weigh` may wait for it.
+    """
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the values of the actions; good until the policy acts again."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ give the action that was taken now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,9 @@ from sfl.nn.observation_networks import action_network
 
 VIEWS = 3
 """Previous, current and goal."""
+
+ODDS = "probability"
+"""What `Chooser.odds` are called."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,31 @@ class Locomotion(Trained[Module]):
         """One gradient step on observations [3, B, ...] and the actions [B] that were taken (`WalkReplay.chases`)."""
         taken = to_device(actions, self.device)
         return self.descend(lambda: locomotion_loss(self.network(side_by_side(views)), taken))
+
+
+class Chooser:
+    """Asks L for actions, and remembers what it asked last: whoever wants the odds pays for them afterwards."""
+
+    def __init__(self, locomotion: Locomotion, rng: np.random.Generator) -> None:
+        self._locomotion, self._rng = locomotion, rng
+        self.forget()
+
+    def forget(self) -> None:
+        """Another decision begins."""
+        self._envs: list[int] = []
+        self._views: Tensor | None = None
+
+    def draw(self, views: Tensor, envs: Sequence[int]) -> Array:
+        """Actions [B] of environments, given previous, current and goal observations [3, B, ...]."""
+        self._envs, self._views = list(envs), views
+        return self._locomotion.draw(views, self._rng)
+
+    def odds(self, env: int) -> tuple[float, ...]:
+        """The probability of each action in this decision; empty where L was not asked."""
+        if self._views is None or env not in self._envs:
+            return ()
+        chances = functional.softmax(self._locomotion.scores(self._views), dim=1)
+        return tuple(chances[self._envs.index(env)].tolist())
 
 
 class LastViews:

@@ -196,6 +196,12 @@ def decide(network: ActorCritic, observations: Tensor, draws: Tensor) -> Decisio
     return Decisions(seen, actions, log_probs.gather(1, actions.unsqueeze(1)).squeeze(1), values)
 
 
+@torch.no_grad()
+def chances(network: ActorCritic, observations: Tensor) -> Tensor:
+    """The probabilities [B, A] that `decide` draws by."""
+    return functional.softmax(network(network.see(observations))[0], dim=1)
+
+
 def _standardised(gains: Tensor) -> Tensor:
     """Mean 0 and standard deviation 1: the bonus is small beside the entropy."""
     return (gains - gains.mean()) / (gains.std(correction=0) + 1e-8)

@@ -84,9 +84,7 @@ def evaluate(
     """
     if not tasks:
         return []
-    rng = spawn(seed, ["eval"])["eval"]
-    policy: Policy = agent.policy(draw_seed(rng)) if hasattr(agent, "policy") else agent
-    queue = _TaskQueue(tasks, rng)
+    policy, queue = pose(agent, tasks, seed)
     label = label or Label(seed=seed)
     if isinstance(worlds, Sequence):
         return _play(policy, EnvSession(worlds, queue), tasks, queue, _columns_of(worlds[0], label), watch)
@@ -104,11 +102,18 @@ def evaluate(
         session.close()
 
 
+def pose(agent: Agent | Policy, tasks: Sequence[Task], seed: int) -> tuple[Policy, TaskQueue]:
+    """Whoever is asked, an agent as its frozen policy, and the episodes; all chance in both comes from `seed`."""
+    rng = spawn(seed, ["eval"])["eval"]
+    policy: Policy = agent.policy(draw_seed(rng)) if hasattr(agent, "policy") else agent
+    return policy, TaskQueue(tasks, rng)
+
+
 def _play(
     policy: Policy,
     session: Session,
     tasks: Sequence[Task],
-    queue: _TaskQueue,
+    queue: TaskQueue,
     shared: dict[str, Any],
     watch: Watcher | None,
     solved: Mapping[int, EpisodeRow] | None = None,
@@ -130,7 +135,7 @@ def _play(
     return [rows[number] for number in range(len(tasks))]
 
 
-class _TaskQueue:
+class TaskQueue:
     """The episodes of all tasks, in their order."""
 
     def __init__(self, tasks: Sequence[Task], rng: np.random.Generator) -> None:

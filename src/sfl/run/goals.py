@@ -40,7 +40,7 @@ def read_goal(text: str, env: Env) -> Pose | Array:
         return parse_pose(text, "--goal")
     if path.suffix == ".npy":
         return _read_array(path)
-    return _goal_in_picture(path, _read_picture(path), env)
+    return goal_in_picture(f"Goal picture {path}", _read_picture(path), env)
 
 
 def _read_array(path: Path) -> Array:
@@ -59,31 +59,32 @@ def _read_picture(path: Path) -> Array:
         raise UsageError(f"Goal file {path} cannot be read as a picture; give a .png or a saved .npy array.") from error
 
 
-def _goal_in_picture(path: Path, picture: Array, env: Env) -> Pose | Array:
+def goal_in_picture(name: str, picture: Array, env: Env) -> Pose | Array:
+    """What a picture [H, W, 3] shows: an observation, or the agent on the map; `name` is what an error calls it."""
     space: Any = env.observation_space
     if picture.shape == space["observation"].shape:
         return picture.astype(space["observation"].dtype)
     require(
         isinstance(env.unwrapped, MiniGridEnv),
-        f"Goal picture {path} has shape {picture.shape}, the observations have {space['observation'].shape}.",
+        f"{name} has shape {picture.shape}, the observations have {space['observation'].shape}.",
     )
-    return _pose_in_map(path, picture, env.unwrapped)
+    return _pose_in_map(name, picture, env.unwrapped)
 
 
-def _pose_in_map(path: Path, picture: Array, world: Any) -> Pose:
+def _pose_in_map(name: str, picture: Array, world: Any) -> Pose:
     """Find the agent in a picture of the map: the one tile that looks like an agent facing one of four ways."""
     tile = picture.shape[0] // world.height
     require(
         tile > 0 and picture.shape[:2] == (tile * world.height, tile * world.width),
-        f"Goal picture {path} is {picture.shape[1]}x{picture.shape[0]} pixels; a picture of this "
+        f"{name} is {picture.shape[1]}x{picture.shape[0]} pixels; a picture of this "
         f"{world.width}x{world.height} map has as many whole tiles.",
     )
     tiles = picture.reshape(world.height, tile, world.width, tile, 3).swapaxes(1, 2).astype(float)
     seen = {(x, y): _agent_direction(tiles[y, x], world.grid.get(x, y)) for y, x in np.ndindex(tiles.shape[:2])}
     agents = [(x, y, direction) for (x, y), direction in seen.items() if direction not in (NOBODY, UNKNOWN)]
-    require(len(agents) == 1, f"Goal picture {path} must show one agent on the map, it shows {len(agents)}.")
+    require(len(agents) == 1, f"{name} must show one agent on the map, it shows {len(agents)}.")
     known = sum(direction != UNKNOWN for direction in seen.values()) / len(seen)
-    require(known >= KNOWN_SHARE, f"Goal picture {path} shows another map than this environment's.")
+    require(known >= KNOWN_SHARE, f"{name} shows another map than this environment's.")
     x, y, direction = agents[0]
     return (float(x), float(y), 90.0 * direction)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
-from sfl.envs import DoomConfig, Task, draw_tasks, make_env
+from sfl.data.types import Observation
+from sfl.envs import DoomConfig, Pose, Task, draw_tasks, make_env
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, eval_tasks, evaluate
 from sfl.run.folder import LAST, LoadedRun, load_run
 from sfl.run.goals import parse_pose, read_goal
@@ -64,12 +65,19 @@ def given_task(run: LoadedRun, goal: str | None, start: str | None) -> Task:
     if isinstance(run.experiment.env, DoomConfig):
         return _given_in_maze(run.experiment.env, goal, start)
     env = make_env(run.experiment.env)
-    sample = _default_task(env, goal is None)
-    target = sample.goal if goal is None else read_goal(goal, env)
-    place = None if start is None else parse_pose(start, "--start")
-    task = replace(sample, level="any", pair=0, start=place, goal=target, reset_seed=None)
-    env.reset(seed=0, options=task.options())  # a start or goal inside a wall is refused here, before anything runs
+    target = None if goal is None else read_goal(goal, env)
+    task = task_in(env, target, None if start is None else parse_pose(start, "--start"))
     env.close()
+    return task
+
+
+def task_in(env: Env, goal: Pose | Observation | None, start: Pose | None) -> Task:
+    """A task in a world that is no maze; a goal that is not given is the paper's. Resets the environment."""
+    sample = _default_task(env, goal is None)
+    task = replace(
+        sample, level="any", pair=0, start=start, goal=sample.goal if goal is None else goal, reset_seed=None
+    )
+    env.reset(seed=0, options=task.options())  # a start or goal inside a wall is refused here, before anything runs
     return task
 
 

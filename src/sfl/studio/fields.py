@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -212,7 +213,7 @@ def _read(file: Path) -> Table | None:
         if scores.shape != (len(poses), len(poses)) or poses.shape[1:] != (3,) or ends.shape != (3,):
             return None
         return Table(poses, float(ends[0]), scores, (float(ends[1]), float(ends[2])))
-    except (OSError, ValueError, KeyError, EOFError, IndexError):
+    except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile):
         return None
 
 

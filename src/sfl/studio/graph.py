@@ -8,6 +8,7 @@ are remembered, `edges.forget_after`).
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -90,15 +91,17 @@ class Graphs:
             with np.load(io.BytesIO(files["graph.npz"]), allow_pickle=False) as packed:
                 arrays = {key: packed[key] for key in (*COLUMNS, *EDGE_COLUMNS) if key in packed.files}
             poses = np.load(io.BytesIO(files["landmark_poses.npy"]), allow_pickle=False)
-        except (ValueError, KeyError, OSError) as error:
+        except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"The graph of checkpoint {name} cannot be read ({error}).") from error
         return header, arrays, poses
 
     def _coverage(self, run: Run, env_steps: int) -> Document | None:
         """How often training had been in each square by then: the last checkpoint knows where it was at each step."""
+        if run.facts.kind == "other":
+            return None
         try:
             poses = self._poses.get((run.id, fingerprint(run.folder.last)), lambda: _trail(run))
-            squares = None if run.facts.kind == "other" else self._squares.get(run, self._atlas.world(run).squares)
+            squares = self._squares.get(run.facts.world_key, self._atlas.world(run).squares)
         except SflError:  # there is no last checkpoint just now, or its maze is not on this machine
             return None
         if squares is None or not 0 < env_steps <= len(poses):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -77,7 +77,8 @@ class Pilot:
         towards = np.concatenate([actions, action[None]])[chosen, np.arange(count)].astype(np.int64)
         explanations = [Explanation() for _ in range(count)]
         for row in np.flatnonzero(planned).tolist():
-            explanations[row] = explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
+            thought = explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
+            explanations[row] = replace(thought, arrived=bool(arrived[row]))
         return Decision(np.where(planned, towards, action), arrived, explanations)
 
 
@@ -103,6 +104,7 @@ class FrozenPolicy:
         self._rng, self._epsilon, self._action_count = pilot.rng, epsilon, actions
         self._goals: dict[int, tuple[Tensor, Array]] = {}  # states and the values of the ways from landmarks to them
         self._explanations: dict[int, Explanation] = {}
+        self._states: dict[int, Tensor] = {}  # [1, ...] from which the last decisions were made
 
     @torch.no_grad()
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -129,12 +131,26 @@ class FrozenPolicy:
         planned = np.ones(len(rows), bool)
         decision = self._pilot.decide(self._chart, chosen, torch.cat(goals), np.stack(onward), planned)
         self._explanations |= dict(zip((envs[row] for row in rows), decision.explanations, strict=True))
+        self._states = dict(zip((envs[row] for row in rows), chosen.split(1), strict=True))
         actions[rows] = np.where(slips[rows], actions[rows], decision.actions)
         return actions
 
     def explain(self, env_index: int) -> Explanation:
         """What the last action of this environment was for."""
         return self._explanations.get(env_index, Explanation())
+
+    @torch.no_grad()
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with minus the steps that each action leaves to the target."""
+        explained = self.explain(env_index)
+        if env_index not in self._states or self._chart is None or explained.target is None:
+            return explained
+        target = explained.target
+        end = self._goals[env_index][0] if target == GOAL else self._chart.landmarks[target : target + 1]
+        network = self._pilot.network
+        with tensor_cores(end.device):
+            steps = network.pairs(network.embed(self._states[env_index]), network.embed(end))[0]
+        return replace(explained, values=tuple((-steps).tolist()), values_name="minus the steps left")
 
     @torch.no_grad()
     def embed(self, observations: Array) -> Array:

@@ -58,6 +58,7 @@ class Sight:
     localized: Sequence[int | None]  # [B]
     nearest: Sequence[int | None]  # [B] most similar landmark that is not in doubt, whatever the threshold
     ahead: Sequence[Sequence[float]]  # [B] SFS to the landmarks that were asked about
+    here: Tensor  # [B, F] unit psi(s)
 
 
 class Routes:
@@ -129,7 +130,7 @@ class LandmarkMemory:
         if meanwhile is not None:
             meanwhile()
         if not self.observations:
-            return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count)
+            return Sight(units, [-math.inf] * count, [None] * count, [None] * count, [()] * count, mean)
         numbers = answer.wait().tolist()
         trusted, nearest = numbers[:count], list(map(int, numbers[count : 2 * count]))
         similarity = numbers[2 * count : 3 * count]
@@ -139,7 +140,7 @@ class LandmarkMemory:
         else:
             threshold = self.config.localize_threshold
             localized = [localize(place, sfs, threshold) for place, sfs in zip(nearest, trusted, strict=True)]
-        return Sight(units, similarity, localized, nearest, ahead)
+        return Sight(units, similarity, localized, nearest, ahead, mean)
 
     def accepts(self, similarity: float) -> bool:
         """A state with this highest SFS to any landmark is worth keeping as a candidate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,9 +13,26 @@ from sfl.agents.sfl.config import AnySFLConfig
 from sfl.agents.sfl.memory import LandmarkMemory, Routes, Sight
 from sfl.agents.sfl.representation import PsiSource, unit
 from sfl.data.types import GOAL, Array, Explanation, Observation
+from sfl.graph.landmarks import EXACT
 from sfl.graph.navigator import Navigator, Sighting
 from sfl.graph.planning import Planner
 from sfl.learners.device import Fetched, Replayed, to_device
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the last actions were chosen by; its tensors are good until the next ones are."""
+
+    sight: Sight
+    envs: list[int]  # [B]
+    aims: dict[int, int]  # what the rows that go somewhere go to
+
+    @property
+    def targets(self) -> Array:
+        """[B] what each row goes to; whatever for those that walk at random: the work is then of one shape."""
+        targets = np.full(len(self.envs), next(iter(self.aims.values())))
+        targets[list(self.aims)] = list(self.aims.values())
+        return targets
 
 
 class Walker:
@@ -33,6 +51,7 @@ class Walker:
         self._goals: dict[int, Tensor] = {}
         self._navigators: dict[int, Navigator] = {}
         self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
+        self._choice: Choice | None = None
         self._draw = Replayed(self._drawn, memory.localizer.device)
 
     def begin_episode(self, env_index: int, source: PsiSource, goal: Observation | None) -> None:
@@ -66,19 +85,22 @@ class Walker:
         """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
         actions = self._rng.integers(action_count, size=len(env_indices))
         exploring = np.ones(len(env_indices), dtype=bool)
-        greedy: dict[int, int] = {}  # the targets of rows that go to one
+        aims: dict[int, int] = {}  # the targets of rows that go to one
+        greedy: list[int] = []  # those of them that do not slip
         for row, env in enumerate(env_indices.tolist()):
             navigator = self._navigators[env]
             sighting = Sighting(sight.localized[row], sight.nearest[row], step, sight.ahead[row])
             target = navigator.step(sighting, self.planner, self.memory.set, self._rng)
             self._thoughts[env] = (sighting.localized, navigator.waypoint)
             exploring[row] = target is None
-            if target is not None and self._rng.random() >= self._epsilon:
-                greedy[row] = target
+            if target is None:
+                continue
+            aims[row] = target
+            if self._rng.random() >= self._epsilon:
+                greedy.append(row)
+        self._choice = Choice(sight, env_indices.tolist(), aims)
         if greedy:
-            rows, targets = list(greedy), np.full(len(env_indices), next(iter(greedy.values())))
-            targets[rows] = list(greedy.values())
-            actions[rows] = self._towards(sight.psi, targets, env_indices.tolist())[rows]
+            actions[greedy] = self._towards(self._choice)[greedy]
         return actions, exploring
 
     def explain(self, env_index: int) -> Explanation:
@@ -89,27 +111,43 @@ class Walker:
         route = navigator.trip.route if navigator.trip is not None else ()
         return Explanation(localized, target, route, navigator.route_found, navigator.reached)
 
+    @torch.no_grad()
+    def weigh(self, env_index: int) -> Explanation:
+        """The same, with the SFS of psi(s, a) to what the environment goes to, and whether it looks like the goal."""
+        explained, choice = self.explain(env_index), self._choice
+        row = choice.envs.index(env_index) if choice is not None and env_index in choice.envs else None
+        if choice is None or row not in choice.aims:
+            return explained
+        psi, targets = choice.sight.psi, choice.targets
+        values = _similarity(psi, self._wanted(to_device(targets, psi.device), targets, choice.envs))[row].tolist()
+        goal, threshold = self._goals.get(env_index), self.memory.config.localize_threshold
+        near = goal is not None and threshold < EXACT and float(choice.sight.here[row] @ goal) > threshold
+        return replace(explained, values=tuple(values), values_name="SFS of the target", arrived=near)
+
     def navigators(self) -> Iterable[Navigator]:
         """All of them, to read off what became of their trips."""
         return self._navigators.values()
 
-    def _towards(self, psi: Tensor, targets: Array, envs: list[int]) -> Array:
+    def _towards(self, choice: Choice) -> Array:
         """For each row of psi [B, A, F] the action [B] that is most similar to the row's target."""
-        # All rows, though some stay where they are: the work is then of one shape. And all numbers in one copy.
+        psi, targets = choice.sight.psi, choice.targets
         noise = self._rng.gumbel(size=psi.shape[:2]) if self._config.sharpness else np.empty((len(psi), 0))
+        # All numbers in one copy.
         numbers = to_device(np.column_stack([targets, noise]).astype(np.float32), psi.device)
-        places, goals = numbers[:, 0].long(), self._goal_rows(envs) if (targets == GOAL).any() else None
-        if (targets == GOAL).all():
-            assert goals is not None
-            wanted = goals
-        else:
-            wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
-            wanted = wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
+        wanted = self._wanted(numbers[:, 0].long(), targets, choice.envs)
         return np.asarray(Fetched(self._draw(psi, wanted, numbers[:, 1:])[0]).wait().numpy())
+
+    def _wanted(self, places: Tensor, targets: Array, envs: list[int]) -> Tensor:
+        """Unit psi [B, F] of targets [B], which are also on the device, as `places`."""
+        goals = self._goal_rows(envs) if (targets == GOAL).any() else None
+        if goals is not None and (targets == GOAL).all():
+            return goals
+        wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
+        return wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
 
     def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:
         """Actions [B] for psi [B, A, F] and targets [B, F]; the noise [B, A] is drawn where all chance is."""
-        similarity = (psi @ wanted.unsqueeze(2)).squeeze(2)  # [B, A]
+        similarity = _similarity(psi, wanted)
         if self._config.sharpness:
             spread = similarity.std(1, keepdim=True).clamp_min(1e-9)
             # The best of log-odds with Gumbel noise is a draw with these odds.
@@ -152,6 +190,10 @@ class FrozenPolicy:
         """What the last action of this environment was for."""
         return self._walker.explain(env_index)
 
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the values of the actions; good until the policy acts again."""
+        return self._walker.weigh(env_index)
+
     def sfs(self, observations: Array, references: Array) -> Array:
         """SFS of observations [B, ...] to references [R, ...], [B, R]; a frame stands for standing still before it."""
         seen = self.embed(observations)
@@ -166,3 +208,8 @@ class FrozenPolicy:
     def compare(self, embedded: Array, references: Array) -> Array:
         """SFS [N, R] of unit psi [N, F] and [R, F]."""
         return np.asarray(embedded @ references.T)
+
+
+def _similarity(psi: Tensor, wanted: Tensor) -> Tensor:
+    """SFS [B, A] of psi [B, A, F] to targets [B, F], all of length 1."""
+    return (psi @ wanted.unsqueeze(2)).squeeze(2)
