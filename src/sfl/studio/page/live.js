@@ -22,11 +22,6 @@ export class Session {
     return this.failed !== null || this.players.every((player) => player.end !== null);
   }
 
-  /** The checkpoint that the map shows, to tell whether a player's landmarks are those on the map. */
-  shownCheckpoint(values) {
-    return values.graph?.checkpoint ?? null;
-  }
-
   /** @param {import("./source.js").LiveEvent} event */
   take(event) {
     if (event.type === "error") {
@@ -79,15 +74,17 @@ export class Live {
     }
     state.update({ session: null, playing: false, task });
     const session = new Session(players, task);
+    const own = players[0].run === state.values.run || !task.start;
     try {
       session.id = await this.source.start({
         players: players.map(({ run, checkpoint }) => ({ run, checkpoint })),
         start: task.start,
         goal: task.picture ? { picture: task.picture } : task.goal,
-        level: task.level,
-        pair: task.pair,
-        budget: null,
-        seed: task.seed ?? 0,
+        // Numbers of tasks are those of the run on the map; to other agents the poses say the same.
+        level: own ? task.level : null,
+        pair: own ? task.pair : null,
+        budget: own ? null : (task.budget ?? null),
+        seed: 0,
       });
     } catch (error) {
       say(state, error.message);

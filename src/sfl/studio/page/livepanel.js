@@ -6,6 +6,7 @@ import { PlayerCard } from "./playercard.js";
 import { checkpointOf, currentRun } from "./state.js";
 
 const MOST = 4;
+const ROOMY = 950; // pixels of height
 const SPEEDS = [1, 2, 4, 8, 15, 30, 60];
 
 export class LivePanel {
@@ -13,7 +14,7 @@ export class LivePanel {
   constructor(state, source, live, takePicture) {
     Object.assign(this, { state, source, live, takePicture });
     this.box = byId("panel-live");
-    this.parts = { setup: el("section"), goal: el("div", { class: "goal" }), transport: el("div", { class: "controls" }), cards: el("div", { class: "cards" }) };
+    this.parts = { setup: el("details", { open: true, data: { testid: "setup" } }), goal: el("div", { class: "goal" }), transport: el("div", { class: "controls" }), cards: el("div", { class: "cards" }) };
     this.deck = el("section", { class: "deck" }, this.parts.goal, this.parts.transport);
     fill(this.box, this.parts.setup, this.deck, this.parts.cards);
     this.cards = [];
@@ -29,11 +30,11 @@ export class LivePanel {
     const run = currentRun(this.state);
     if (!this.source.live) return;
     if (!run?.can_play) {
-      fill(this.parts.setup, el("p", { class: "lead" }, "This run has no agent that can be played."));
+      fill(this.parts.setup, el("summary", {}, "Players and task"), el("p", { class: "lead" }, "This run has no agent that can be played."));
       return;
     }
     const rows = this.players().map((player, place, all) => this.playerRow(player, place, all));
-    fill(this.parts.setup, el("h2", {}, "Players", this.addButton()), ...rows, el("h2", {}, "Task"), this.taskRow(), this.pictureRow());
+    fill(this.parts.setup, el("summary", {}, "Players and task", this.addButton()), ...rows, this.taskRow(), this.pictureRow());
   }
 
   /** As chosen, or the run on the map at the checkpoint on the map. */
@@ -93,8 +94,8 @@ export class LivePanel {
   }
 
   pose(level, pair) {
-    const { start, goal } = this.state.values.map.tasks[level][pair];
-    this.live.go({ start, goal, picture: null, level, pair });
+    const { start, goal, budget } = this.state.values.map.tasks[level][pair];
+    this.live.go({ start, goal, picture: null, level, pair, budget });
   }
 
   pictureRow() {
@@ -105,12 +106,12 @@ export class LivePanel {
   showEpisodes(episodes) {
     if (this.source.live) return;
     if (!episodes.length) {
-      fill(this.parts.setup, el("p", { class: "lead" }, "This page was exported without episodes."));
+      fill(this.parts.setup, el("summary", {}, "Recorded episodes"), el("p", { class: "lead" }, "This page was exported without episodes."));
       return;
     }
     const play = (place) => this.live.replay(episodes[place]);
     const options = episodes.map((episode, place) => el("option", { value: String(place) }, episode.title ?? `Episode ${place + 1}`));
-    fill(this.parts.setup, el("h2", {}, "Recorded episodes"),
+    fill(this.parts.setup, el("summary", {}, "Recorded episodes"),
       el("div", { class: "field-row" },
         el("select", { data: { testid: "episode" }, "aria-label": "Episode", onchange: (event) => play(Number(event.target.value)) }, ...options),
         el("button", { class: "primary", data: { testid: "episode-play" }, onclick: () => play(Number(byId("episode").value)) }, "Show")));
@@ -126,9 +127,9 @@ export class LivePanel {
         button("step", "step", "One step (.)", () => live.step(1)),
         button("again", "again", "From the beginning (R)", () => live.again()),
         button("stop", "stop", "End it (Esc)", () => live.stop()),
-        el("select", { data: { testid: "speed" }, title: "Steps a second (< >)", "aria-label": "Steps a second", onchange: (event) => state.update({ speed: Number(event.target.value) }) }, ...speeds),
-        el("output", { data: { testid: "step-count" } })),
-      el("input", { type: "range", min: "0", step: "1", value: "0", data: { testid: "scrub" }, "aria-label": "Step", oninput: (event) => live.scrub(event.target.value) }));
+        el("select", { data: { testid: "speed" }, title: "Steps a second (< >)", "aria-label": "Steps a second", onchange: (event) => state.update({ speed: Number(event.target.value) }) }, ...speeds)),
+      el("input", { type: "range", min: "0", step: "1", value: "0", data: { testid: "scrub" }, "aria-label": "Step", oninput: (event) => live.scrub(event.target.value) }),
+      el("output", { data: { testid: "step-count" } }));
   }
 
   /** @param {number} by places in the list of speeds */
@@ -140,6 +141,8 @@ export class LivePanel {
   showSession() {
     const { session } = this.state.values;
     this.deck.hidden = !session;
+    // On a low screen who plays what makes room for the play itself.
+    if (this.source.live) this.parts.setup.open = !session || innerHeight > ROOMY;
     document.documentElement.toggleAttribute("data-several", (session?.players.length ?? 0) > 1);
     this.parts.goal.hidden = true;
     this.cards = session ? session.players.map((player, place) => new PlayerCard(player, place)) : [];

@@ -27,11 +27,12 @@ export function drawOverlay(pen, view, values, look, theme) {
     }
   }
   if (reference) drawReference(pen, view, reference, theme);
-  if (session) session.players.forEach((player, place) => drawPlayer(pen, view, values, look, player, place, theme));
+  if (session) drawTrails(pen, view, values, look, theme);
   const [start, goal] = session ? [session.start, session.goal] : [task.start, task.goal];
   if (start && goal && !session) arrow(pen, view, start, goal, theme);
   if (start) drawMark(pen, view, start, "A", theme);
-  if (goal) drawGoal(pen, view, goal, values.map?.success_radius ?? 0, theme);
+  if (goal) drawGoal(pen, view, goal, values.map?.kind === "maze" ? values.map.success_radius : 0, theme);
+  if (session) drawAgents(pen, view, values, theme);
   if (cursor) drawCursor(pen, view.left(cursor[0]), view.top(cursor[1]), theme);
 }
 
@@ -119,23 +120,44 @@ function drawCursor(pen, left, top, theme) {
   haloed(pen, theme.accent, 2, theme);
 }
 
-/** One agent: where it went, where it is, where it believes to be, and what it plans. */
-function drawPlayer(pen, view, values, look, player, place, theme) {
-  const steps = player.steps;
-  if (!steps.length) return;
-  const now = steps[Math.min(values.playhead, steps.length - 1)];
-  const colour = theme.kinds[place];
-  const alone = values.session.players.length === 1;
-  const mine = player.run === values.run && player.checkpoint === values.session.shownCheckpoint(values);
-  if (look && mine) drawRoute(pen, view, look, values.session.goal, now, colour, theme);
-  pen.beginPath();
-  steps.slice(0, values.playhead + 1).forEach(({ pose }, step) => pose && pen[step ? "lineTo" : "moveTo"](view.left(pose[0]), view.top(pose[1])));
-  pen.lineJoin = "round";
-  pen.globalAlpha = 0.85;
-  haloed(pen, colour, alone ? 3 : 2.5, theme);
-  pen.globalAlpha = 1;
-  if (now.believed && now.pose) drawBelief(pen, view, now, colour, theme);
-  if (now.pose) drawAgent(pen, view, now.pose, colour, theme);
+/**
+ * Draw of each agent what `draw` does, at its step of the playhead. Those that take the same way walk side by side.
+ * @param {(now: any, colour: string, player: any) => void} draw
+ */
+function forPlayers(pen, values, theme, draw) {
+  const { players } = values.session;
+  players.forEach((player, place) => {
+    const now = player.steps[Math.min(values.playhead, player.steps.length - 1)];
+    if (!now) return;
+    const aside = 3.5 * (place - (players.length - 1) / 2);
+    pen.save();
+    pen.translate(aside, aside);
+    draw(now, theme.kinds[place], player);
+    pen.restore();
+  });
+}
+
+/** What it plans, where the landmarks on the map are its own, and the way it went. */
+function drawTrails(pen, view, values, look, theme) {
+  forPlayers(pen, values, theme, (now, colour, player) => {
+    const own = player.run === values.run && player.checkpoint === values.graph?.checkpoint;
+    if (look && own) drawRoute(pen, view, look, values.session.goal, now, colour, theme);
+    pen.beginPath();
+    const passed = player.steps.slice(0, values.playhead + 1).filter(({ pose }) => pose);
+    passed.forEach(({ pose: [x, y] }, step) => pen[step ? "lineTo" : "moveTo"](view.left(x), view.top(y)));
+    pen.lineJoin = "round";
+    pen.globalAlpha = 0.85;
+    haloed(pen, colour, 2.75, theme);
+    pen.globalAlpha = 1;
+  });
+}
+
+/** Where it is, and where it believes to be. */
+function drawAgents(pen, view, values, theme) {
+  forPlayers(pen, values, theme, (now, colour) => {
+    if (now.believed && now.pose) drawBelief(pen, view, now, colour, theme);
+    if (now.pose) drawAgent(pen, view, now.pose, colour, theme);
+  });
 }
 
 function drawRoute(pen, view, look, goal, now, colour, theme) {

@@ -3,6 +3,16 @@
 import { kind } from "./colours.js";
 import { el, fill, number } from "./dom.js";
 
+/** How an episode ended, in words. */
+const OUTCOMES = {
+  reached: "arrived",
+  believed: "takes itself to have arrived",
+  timeout: "out of time",
+  no_route: "found no route; out of time",
+  broken: "broke off",
+  stopped: "stopped",
+};
+
 export class PlayerCard {
   /** @param {any} player of a session @param {number} place its column */
   constructor(player, place) {
@@ -24,14 +34,16 @@ export class PlayerCard {
     if (!now || (now === this.now && Boolean(end) === this.ended)) return;
     [this.now, this.ended] = [now, Boolean(end)];
     if (now.picture && this.eye.src !== now.picture) this.eye.src = now.picture;
-    this.showValues(now, begin?.actions ?? []);
+    // The last step of an episode has no decision: the one before it stays.
+    const place = steps.indexOf(now);
+    this.showValues(now.action === null && place > 0 ? steps[place - 1] : now, begin?.actions ?? []);
     this.showFacts(now, unit);
   }
 
   showOutcome(now, playhead) {
     const { steps, end } = this.player;
     const over = end && playhead >= steps.length - 1;
-    const text = over ? `${end.outcome} after ${number(end.steps)} steps` : now ? `step ${number(now.step)}` : "getting ready …";
+    const text = over ? `${OUTCOMES[end.outcome] ?? end.outcome} after ${number(end.steps)} steps` : now ? `step ${number(now.step)}` : "getting ready …";
     this.outcome.textContent = text;
     this.outcome.dataset.outcome = over ? end.outcome : "";
   }

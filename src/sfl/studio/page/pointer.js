@@ -33,6 +33,8 @@ export class Pointer {
     box.addEventListener("pointerup", (event) => this.up(event));
     box.addEventListener("pointercancel", () => this.cancel());
     box.addEventListener("pointerleave", () => this.drag ?? state.update({ hover: null }));
+    // A ring around the map tells those who came by keyboard where they are; a mouse shows it itself.
+    box.addEventListener("blur", () => delete box.dataset.pointed);
     box.addEventListener("contextmenu", (event) => event.preventDefault());
     box.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
   }
@@ -46,6 +48,7 @@ export class Pointer {
     if (!this.panel.shownMap) return;
     const [left, top] = this.at(event);
     this.panel.box.setPointerCapture(event.pointerId);
+    this.panel.box.dataset.pointed = "";
     const from = this.panel.view.world(left, top);
     this.drag = { kind: this.kindOf(event, left, top), left, top, wandered: false, from };
     this.state.update({ cursor: null });
