@@ -30,13 +30,13 @@ ORDERS = ("play", "pause", "step", "stop")
 class Session:
     """One task, its players, and the thread that moves them on. Its methods may be called from any thread."""
 
-    def __init__(self, players: Sequence[Player], idle: float = IDLE) -> None:
+    def __init__(self, players: Sequence[Player], idle: float = IDLE, playing: bool = True) -> None:
         self.id = secrets.token_urlsafe(9)
         self._players, self._idle = players, idle
         self._changed = threading.Condition()
         self._events: list[bytes] = []
         self._bells: list[Callable[[], None]] = []
-        self._playing, self._owed, self._speed, self._stopped = True, 0, SPEED, False
+        self._playing, self._owed, self._speed, self._stopped = playing, 0, SPEED, False
         self._due = self._unread_since = time.monotonic()
         self._over = False
         self._thread = threading.Thread(target=self._run, name=f"episode {self.id}", daemon=True)
