@@ -157,6 +157,7 @@ def test_a_closed_server_makes_no_fields(studio: Studio) -> None:
         studio.fields.field(run, "last", 1, 1, 0)
 
 
+@pytest.mark.slow
 def test_a_maze_is_rendered_once_for_all_checkpoints(
     client: TestClient, studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
