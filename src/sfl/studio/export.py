@@ -26,11 +26,15 @@ from sfl.studio.answers import Document, numbers
 from sfl.studio.bundle import one_file
 from sfl.studio.curves import curves, settings
 from sfl.studio.fields import Table, about
+from sfl.studio.live import record
 from sfl.studio.runs import Run
 from sfl.studio.shared import Studio
 
 CHECKPOINTS = 8
 """Checkpoints of a run in an export, spread over its history; the last one always."""
+
+EPISODES, PLAYERS = 3, 4
+"""Episodes of a world, one for each of its first levels, and agents in each of them."""
 
 PICTURES = 600
 """Landmarks of a run whose pictures are kept; of more, as many spread over all."""
@@ -79,6 +83,7 @@ def documents(studio: Studio) -> Document:
                 note(f"left out: {place or key} of {run.title}: {error}")
     found["/api/runs"] = {"runs": lines, "demo": studio.demo, "token_needed": False, "version": sfl_version()}
     found["/api/curves"], found["/api/config"] = curves(runs), settings(runs)
+    found["episodes"] = episodes(studio, runs)
     return found
 
 
@@ -92,6 +97,28 @@ def parts(studio: Studio, run: Run, line: Document) -> Iterator[tuple[str, str, 
         yield "pictures", run.id, partial(pictures, studio, run)
     if line["has_field"]:
         yield "fields", run.id, partial(field, studio, run)
+
+
+def episodes(studio: Studio, runs: Sequence[Run]) -> list[Document]:
+    """A few tasks of each world, each with one agent of every experiment there side by side."""
+    worlds: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        worlds.setdefault(run.facts.world_key, {}).setdefault(run.facts.experiment.name, run)
+    found = []
+    for rivals in worlds.values():
+        players = list(rivals.values())[:PLAYERS]
+        note(f"{', '.join(run.title for run in players)}: episodes")
+        try:
+            loaded = [studio.load(run.id, LAST) for run in players]
+            told = [{"run": run.id, "checkpoint": LAST, "title": run.title} for run in players]
+            levels = loaded[0].experiment.eval.levels[:EPISODES]
+            tasks = [task for level in levels for task in loaded[0].tasks(level, 1)]
+            found += [
+                {"title": f"{task.level}, task 1", "players": told, "events": record(loaded, task)} for task in tasks
+            ]
+        except (SflError, OSError) as error:
+            note(f"left out: episodes: {error}")
+    return found
 
 
 def spread(items: Sequence[Document], most: int) -> list[Document]:
