@@ -1,6 +1,7 @@
 /** Pictures from outside: dropped onto the page, pasted, or chosen as a file, they become the goal. */
 
 import { byId } from "./dom.js";
+import { SERVERLESS } from "./live.js";
 import { say } from "./state.js";
 
 const LARGEST = 5e6; // bytes; the server takes no larger question
@@ -8,7 +9,7 @@ const LARGEST = 5e6; // bytes; the server takes no larger question
 /** @param {import("./state.js").State} state @param {(picture: string) => void} take @param {boolean} live */
 export function takePictures(state, take, live) {
   const read = (file) => {
-    if (!live) return say(state, "An exported page has no agent to send; open the run with `sfl studio` for that.");
+    if (!live) return say(state, SERVERLESS);
     if (!["image/png", "image/jpeg"].includes(file.type)) return say(state, `A goal is a PNG or JPEG picture; ${file.name || "this"} is ${file.type || "something else"}.`);
     if (file.size > LARGEST) return say(state, `${file.name} is too large for a goal picture; ${LARGEST / 1e6} MB are the most.`);
     const reader = new FileReader();

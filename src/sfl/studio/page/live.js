@@ -2,6 +2,8 @@
 
 import { checkpointOf, say } from "./state.js";
 
+export const SERVERLESS = "An exported page has no agent to send; open the run with `sfl studio` for that.";
+
 /** One task, and everything its players did so far. */
 export class Session {
   /** @param {{run: string, checkpoint: string, title: string}[]} players @param {any} task */
@@ -67,6 +69,11 @@ export class Live {
   /** Send the players of the page to a goal. @param {any} task */
   async go(task) {
     const { state } = this;
+    if (!this.source.live) {
+      say(state, SERVERLESS);
+      state.update({ task: { start: null, goal: null, picture: null, level: null, pair: null } });
+      return;
+    }
     const players = this.players();
     if (!players.length) {
       say(state, "No agent of this run can be played.");
