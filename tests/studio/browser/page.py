@@ -145,4 +145,5 @@ class Sight:
         folder = Path(SCREENSHOTS)
         folder.mkdir(parents=True, exist_ok=True)
         picture = Image.open(BytesIO(self.page.screenshot())).convert("RGB")
-        picture.quantize(160, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+        picture.thumbnail(LAPTOP, Image.Resampling.LANCZOS)
+        picture.quantize(96, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)

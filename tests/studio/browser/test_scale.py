@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Opener
-from .page import LAPTOP, SCREEN, Sight
+from .page import SCREEN, Sight
 
 MOTION = """kind => new Promise(done => {
   const map = document.querySelector("[data-testid=map]");
@@ -71,12 +71,11 @@ def clicks(sight: Sight) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [LAPTOP, SCREEN], ids=["laptop", "screen"])
-def test_a_large_graph(see: Opener, large: str, size: tuple[int, int]) -> None:
-    sight, report = see(large, size=size), Report()
+def test_a_large_graph(see: Opener, large: str) -> None:
+    sight, report = see(large, size=SCREEN), Report()
     assert sight.state["landmarks"] == 5000
     report.add("first paint", sight.page.evaluate("window.studio.firstPaint"), "ms", "under 2000")
-    sight.shoot(f"large-{size[0]}")
+    sight.shoot("large")
     for kind in ("pan", "zoom"):
         report.add(kind, sight.page.evaluate(MOTION, kind), "frames/s", "30 or more")
     sight.part("zoom-fit").click()
@@ -90,7 +89,7 @@ def test_a_large_graph(see: Opener, large: str, size: tuple[int, int]) -> None:
     times = clicks(sight)
     report.add("field, median", times[len(times) // 2], "ms", "300 at most")
     report.add("field, slowest", times[-1], "ms", "300 at most")
-    sight.shoot(f"large-field-{size[0]}")
+    sight.shoot("large-field")
     report.add("pan with a field", sight.page.evaluate(MOTION, "pan"), "frames/s", "30 or more")
     report.write()
     figures = {name: value for name, value, _, _ in report.rows}
