@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from sfl import experiments
 from sfl.agents.sfl.config import SFLConfig
+from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
@@ -56,3 +57,9 @@ def client(studio: Studio) -> Iterator[TestClient]:
     """Asks the server of these two; an error of the server's own fails the test."""
     with TestClient(application(studio, frozenset({HERE}), None)) as asking:
         yield asking
+
+
+@pytest.fixture(scope="session")
+def loaded(trained: Path) -> LoadedRun:
+    """The run in FourRoom; only frozen copies of its agent act."""
+    return load_run(trained, device="cpu")

@@ -9,18 +9,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from sfl.core.errors import SflError, UsageError
 from sfl.envs import Task, make_env
 from sfl.run.evaluate import evaluate
-from sfl.run.folder import LoadedRun, load_run
+from sfl.run.folder import LoadedRun
 from sfl.run.library import SFL
 from sfl.studio import players as playing
 from sfl.studio.live import record
 from sfl.studio.players import Event, Player, gather
+from sfl.studio.safety import own_names
+from sfl.studio.serve import listen
+from sfl.studio.server import application
 from sfl.studio.sessions import Session
 from sfl.studio.shared import Studio
 from sfl.studio.views import Window
@@ -29,11 +34,6 @@ from .watching import SHORT, begin, children, episodes, hasten, heard, of_kind
 
 NEAR = Task("any", 0, (1, 1, 0), (3, 1, 0), 60)
 FAR = Task("any", 0, (1, 1, 0), (7, 7, 0), 25)
-
-
-@pytest.fixture(scope="module")
-def run(trained: Path) -> LoadedRun:
-    return load_run(trained, device="cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +47,12 @@ def nothing_is_left() -> Iterator[None]:
 # ---- what is told
 
 
-def test_an_episode_ends_as_an_evaluation_with_its_seed_does(run: LoadedRun, trained: Path) -> None:
+def test_an_episode_ends_as_an_evaluation_with_its_seed_does(loaded: LoadedRun, trained: Path) -> None:
     alone = SFL.load(trained, device="cpu")
     outcomes = set()
-    for task in (NEAR, FAR, *run.tasks("any", 2)):
+    for task in (NEAR, FAR, *loaded.tasks("any", 2)):
         (row,) = alone.evaluate([task])
-        told = record([run], task, run.seed)
+        told = record([loaded], task, loaded.seed)
         (end,) = of_kind(told, "end")
         assert (end["outcome"], end["steps"]) == (row.outcome, row.steps)
         assert [event["step"] for event in of_kind(told, "step")] == list(range(row.steps + 1))
@@ -64,8 +64,8 @@ def test_an_episode_ends_as_an_evaluation_with_its_seed_does(run: LoadedRun, tra
     assert len(outcomes) > 1
 
 
-def test_steps_tell_where_it_is_what_it_does_and_what_it_believes(run: LoadedRun) -> None:
-    told = record([run], FAR, 0)
+def test_steps_tell_where_it_is_what_it_does_and_what_it_believes(loaded: LoadedRun) -> None:
+    told = record([loaded], FAR, 0)
     (first,), steps = of_kind(told, "begin"), of_kind(told, "step")
     assert (first["start"], first["goal"], first["budget"]) == ([1, 1, 0], [7, 7, 0], 25)
     assert first["actions"] == ["left", "right", "forward", "toggle"]
@@ -78,7 +78,7 @@ def test_steps_tell_where_it_is_what_it_does_and_what_it_believes(run: LoadedRun
     placed = [step for step in steps if step["localized"] is not None]
     assert placed
     for step in placed:
-        assert step["believed"] == pytest.approx(run.landmark_poses[step["localized"]].tolist())
+        assert step["believed"] == pytest.approx(loaded.landmark_poses[step["localized"]].tolist())
         assert step["off"] == pytest.approx(np.hypot(*np.subtract(step["believed"], step["pose"])[:2]), abs=0.01)
     weighed = [step for step in steps if step["values"]]
     assert weighed
@@ -88,9 +88,9 @@ def test_steps_tell_where_it_is_what_it_does_and_what_it_believes(run: LoadedRun
     assert json.loads(json.dumps(told, allow_nan=False)) == told
 
 
-def test_pictures_show_the_player_at_each_step_and_the_goal(run: LoadedRun) -> None:
-    told = record([run], FAR, 0)
-    env = make_env(run.experiment.env)
+def test_pictures_show_the_player_at_each_step_and_the_goal(loaded: LoadedRun) -> None:
+    told = record([loaded], FAR, 0)
+    env = make_env(loaded.experiment.env)
     for step in of_kind(told, "step")[:4]:
         env.reset(options={"start": tuple(step["pose"])})
         assert step["picture"] == Window(env).now()
@@ -98,10 +98,10 @@ def test_pictures_show_the_player_at_each_step_and_the_goal(run: LoadedRun) -> N
     assert of_kind(told, "begin")[0]["goal_picture"] == Window(env).of(seen)
 
 
-def test_players_do_what_each_would_do_alone(run: LoadedRun) -> None:
-    both = record([run, run], NEAR, 4)
+def test_players_do_what_each_would_do_alone(loaded: LoadedRun) -> None:
+    both = record([loaded, loaded], NEAR, 4)
     for number in (0, 1):
-        alone = [{**event, "player": number} for event in record([run], NEAR, 4)]
+        alone = [{**event, "player": number} for event in record([loaded], NEAR, 4)]
         assert [event for event in both if event["player"] == number] == alone
 
 
@@ -127,8 +127,8 @@ class Reader:
             self._rung.clear()
 
 
-def test_pause_step_play_and_stop(run: LoadedRun) -> None:
-    session = Session(gather([run, run], FAR, 0), playing=False)
+def test_pause_step_play_and_stop(loaded: LoadedRun) -> None:
+    session = Session(gather([loaded, loaded], FAR, 0), playing=False)
     reader = Reader(session)
     with session.reading(reader):
         assert told_by(session) == []
@@ -149,8 +149,8 @@ def test_pause_step_play_and_stop(run: LoadedRun) -> None:
     session.close()
 
 
-def test_an_episode_that_nobody_reads_is_given_up(run: LoadedRun) -> None:
-    session = Session(gather([run], FAR, 0), idle=0.0, playing=False)
+def test_an_episode_that_nobody_reads_is_given_up(loaded: LoadedRun) -> None:
+    session = Session(gather([loaded], FAR, 0), idle=0.0, playing=False)
     session._thread.join(20)
     assert session.over
     assert session.forgotten
@@ -162,10 +162,10 @@ def test_an_episode_that_nobody_reads_is_given_up(run: LoadedRun) -> None:
     [(SflError("The world\nended."), "The world ended."), (ZeroDivisionError("no"), "broke off by an error")],
 )
 def test_an_error_is_one_line_and_the_worlds_are_closed(
-    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fault: Exception, text: str
+    loaded: LoadedRun, monkeypatch: pytest.MonkeyPatch, fault: Exception, text: str
 ) -> None:
     closed = count_closed(monkeypatch)
-    made = gather([run, run], FAR, 0)
+    made = gather([loaded, loaded], FAR, 0)
     monkeypatch.setattr(Window, "now", raising(fault))
     session = Session(made)
     session._thread.join(20)
@@ -195,7 +195,7 @@ def count_closed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return closed
 
 
-def test_players_are_closed_if_another_cannot_be_made(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_players_are_closed_if_another_cannot_be_made(loaded: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     closed, made = count_closed(monkeypatch), []
 
     def make(config: Any) -> Any:
@@ -206,14 +206,14 @@ def test_players_are_closed_if_another_cannot_be_made(run: LoadedRun, monkeypatc
 
     monkeypatch.setattr(playing, "make_env", make)
     with pytest.raises(SflError, match="No more worlds"):
-        gather([run] * 4, FAR, 0)
+        gather([loaded] * 4, FAR, 0)
     assert closed == [1, 0]
 
 
 # ---- over the network
 
 
-def test_two_players_over_the_network(client: TestClient, run: LoadedRun) -> None:
+def test_two_players_over_the_network(client: TestClient, loaded: LoadedRun) -> None:
     name = begin(client, "r0", "r0")
     hasten(client, name)
     stream = client.get(f"/api/live/{name}/events")
@@ -222,7 +222,7 @@ def test_two_players_over_the_network(client: TestClient, run: LoadedRun) -> Non
     assert [number for number, _ in told] == list(range(len(told)))
     events = [event for _, event in told]
     task = Task("any", 0, (1, 1, 0), (7, 7, 0), SHORT["budget"])  # type: ignore[arg-type]
-    (row,) = evaluate(run.agent, run.experiment.env, [task], seed=3)
+    (row,) = evaluate(loaded.agent, loaded.experiment.env, [task], seed=3)
     assert [(end["outcome"], end["steps"]) for end in of_kind(events, "end", 1)] == [(row.outcome, row.steps)]
     again = client.get(f"/api/live/{name}/events", headers={"last-event-id": "4"})
     assert heard(again) == told[5:]
@@ -230,21 +230,66 @@ def test_two_players_over_the_network(client: TestClient, run: LoadedRun) -> Non
     assert over.status_code == 204
 
 
-def test_tasks_of_the_run_by_level_and_pair(client: TestClient, run: LoadedRun) -> None:
+@pytest.fixture
+def address(studio: Studio) -> Iterator[str]:
+    """A real server, because a test client reads a stream only when it is over."""
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    app = application(studio, own_names("127.0.0.1", port), None)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+    listener.close()
+
+
+def read_some(address: str, count: int, last: int | None = None) -> list[tuple[int, Event]]:
+    """The next events of a stream, which is then cut off."""
+    headers = {} if last is None else {"last-event-id": str(last)}
+    told: list[tuple[int, Event]] = []
+    with httpx.stream("GET", address, headers=headers, timeout=20) as stream:
+        lines = stream.iter_lines()
+        while len(told) < count:
+            line = next(lines)
+            if line.startswith("id: "):
+                told.append((int(line[4:]), json.loads(next(lines)[6:])))
+    return told
+
+
+def test_a_line_that_breaks_is_taken_up_where_it_broke(address: str) -> None:
+    body = {"players": [{"run": "r0", "checkpoint": "last"}], **SHORT, "budget": 5000}
+    name = httpx.post(f"{address}/api/live", json=body, timeout=20).json()["id"]
+    first = read_some(f"{address}/api/live/{name}/events", 3)
+    second = read_some(f"{address}/api/live/{name}/events", 3, first[-1][0])
+    assert [number for number, _ in first + second] == list(range(6))
+    assert [event["step"] for _, event in (first + second)[1:]] == list(range(5))
+    # It goes on when the server ends: that nothing of it is left, every test here asserts.
+
+
+def test_tasks_of_the_run_by_level_and_pair(client: TestClient, loaded: LoadedRun) -> None:
     name = begin(client, "r0", start=None, goal=None, level="any", pair=1, budget=2)
     hasten(client, name)
     (first,) = of_kind([event for _, event in heard(client.get(f"/api/live/{name}/events"))], "begin")
-    task = run.tasks("any")[1]
+    task = loaded.tasks("any")[1]
     assert (first["start"], first["goal"], first["budget"]) == (list(task.start), list(task.goal), 2)  # type: ignore[arg-type]
 
 
-def test_a_goal_may_be_a_picture_of_the_map(client: TestClient, run: LoadedRun) -> None:
-    env = make_env(run.experiment.env)
+def test_a_goal_may_be_a_picture_of_the_map(client: TestClient, loaded: LoadedRun) -> None:
+    env = make_env(loaded.experiment.env)
     env.reset(options={"start": (6, 2, 90)})
     name = begin(client, "r0", goal={"picture": Window(env).now()}, budget=1)
     hasten(client, name)
     told = [event for _, event in heard(client.get(f"/api/live/{name}/events"))]
     assert of_kind(told, "begin")[0]["goal"] == [6, 2, 90]
+
+
+def test_a_level_beside_a_goal_is_only_what_the_page_shows(client: TestClient) -> None:
+    name = begin(client, "r0", level="any", budget=1)
+    hasten(client, name)
+    told = [event for _, event in heard(client.get(f"/api/live/{name}/events"))]
+    assert of_kind(told, "begin")[0]["goal"] == SHORT["goal"]
 
 
 def test_no_more_than_four_at_once(client: TestClient) -> None:
@@ -279,7 +324,7 @@ def test_what_cannot_be_played_is_refused_in_one_line(client: TestClient, studio
         "both texts": {"players": [{"run": 0}]},
         "budget must be a whole number from 1 to 10000, got 0": {"budget": 0},
         "seed must be a whole number": {"seed": -1},
-        "No level 'hard'": {"level": "hard"},
+        "No level 'hard'": {"level": "hard", "pair": 0},
         "No pair 4000 of level any": {"level": "any", "pair": 4000},
     }
     for line, part in refusals.items():
@@ -292,8 +337,8 @@ def test_what_cannot_be_played_is_refused_in_one_line(client: TestClient, studio
     assert episodes() == []
 
 
-def test_a_picture_of_another_world_is_refused(client: TestClient, run: LoadedRun) -> None:
-    env = make_env(run.experiment.env)
+def test_a_picture_of_another_world_is_refused(client: TestClient, loaded: LoadedRun) -> None:
+    env = make_env(loaded.experiment.env)
     noise = np.random.default_rng(0).integers(0, 256, (90, 90, 3), np.uint8)
     for picture, line in ((noise, "must show one agent on the map"), (noise[:80], "has as many whole tiles")):
         goal = {"picture": Window(env).of(picture)}
@@ -318,6 +363,6 @@ def test_orders_are_checked(client: TestClient) -> None:
         assert (answer.status_code, answer.json()["error"]) == (404, "There is no such episode any more.")
 
 
-def test_record_refuses_other_worlds(run: LoadedRun, studio: Studio) -> None:
+def test_record_refuses_other_worlds(loaded: LoadedRun, studio: Studio) -> None:
     with pytest.raises(UsageError, match="must live in one world"):
-        record([run, studio.load("r1", "last")], NEAR)
+        record([loaded, studio.load("r1", "last")], NEAR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from sfl.agents import make_agent
+from sfl.agents.random_agent import RandomConfig
 from sfl.data.types import Array
 from sfl.envs import Task, make_env
 from sfl.run.evaluate import evaluate
-from sfl.run.folder import LoadedRun, load_run
+from sfl.run.folder import LoadedRun, config_spec, load_run
 from sfl.studio.live import record
 
 from .watching import begin, children, episodes, hasten, heard, of_kind
@@ -84,12 +87,23 @@ def test_a_picture_is_a_goal_that_the_agent_must_recognise_itself(client: TestCl
     (first,), (end,) = of_kind(told, "begin"), of_kind(told, "end")
     assert first["goal"] is None
     assert np.abs(shown(first["goal_picture"]).astype(int) - here).mean() < 8  # it was made larger and smaller again
-    assert (end["outcome"], end["steps"]) == ("believed", 0)
+    # A state is made of the last four frames: it stands still before the picture as soon as it has seen so many.
+    assert end["outcome"] == "believed"
+    assert end["steps"] < 4
+    last = of_kind(told, "step")[-1]
+    assert (last["step"], last["action"], last["reached"]) == (end["steps"], None, True)
     wide = {"picture": address(far[:100], "JPEG")}
     body = {"players": [{"run": "r1"}], "start": list(SOUTH), "goal": wide}
     refused = client.post("/api/live", json=body)
     assert refused.status_code == 400
     assert "The goal picture is 160x100 pixels; a view of a maze is 160x120" in refused.json()["error"]
+
+
+def test_who_recognises_nothing_walks_until_the_budget_is_out(run: LoadedRun) -> None:
+    chance = replace(run, agent=make_agent(RandomConfig(), config_spec(run.experiment.env), 0))
+    told = record([chance], Task("any", 0, SOUTH, np.zeros((120, 160, 3), np.uint8), 3))
+    assert [(end["outcome"], end["steps"]) for end in of_kind(told, "end")] == [("timeout", 3)]
+    assert {(step["values"], step["values_name"], step["target"]) for step in of_kind(told, "step")} == {(None,) * 3}
 
 
 def test_walls_and_missing_goals_are_refused(client: TestClient) -> None:

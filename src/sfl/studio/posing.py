@@ -27,7 +27,7 @@ _FARTHEST = 1e6
 
 @dataclass(frozen=True)
 class Request:
-    """An episode that a page asks for; which of start, goal, level and pair are given says which task it is."""
+    """An episode that a page asks for. A pair is one of the run's own tasks, whatever start and goal say beside it."""
 
     players: tuple[tuple[str, str], ...]
     """Run and checkpoint of each."""
@@ -110,9 +110,10 @@ def _world(config: EnvConfig) -> str:
 
 def task_of(run: LoadedRun, asked: Request) -> Task:
     """The task that is asked for, in the world of a run; a start or goal inside a wall is refused here."""
-    if asked.level is not None or asked.pair is not None:
+    placed = asked.goal is not None or asked.start is not None
+    if asked.pair is not None or (asked.level is not None and not placed):
         task = _own_task(run, asked.level, asked.pair or 0)
-    elif asked.goal is None and asked.start is None:
+    elif not placed:
         task = first_task(run)
     else:
         task = _given_task(run.experiment.env, asked.goal, asked.start)
