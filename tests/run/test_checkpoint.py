@@ -247,3 +247,29 @@ def test_a_crash_between_the_renames_is_survived_by_reading_the_old_one(tmp_path
     save(folder, made(300))
     assert read(folder).env_steps == 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000100", "last"]
+
+
+def test_what_only_learning_needs_can_be_left_unread(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    for name in checkpoint.LEARNING_FILES:
+        (folder / name).unlink()
+    with pytest.raises(CheckpointError, match="lacks the file optimisers"):
+        read(folder)
+    back = load(folder, "sfl/FourRoom-v0", SPEC, learning=False)
+    np.testing.assert_array_equal(back.agent.networks["weight"], made(200).agent.networks["weight"])
+    assert (back.agent.optimisers, back.agent.replay) == ({}, {})
+
+
+def test_some_files_can_be_read_alone_and_are_those_of_the_header(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    header, files = checkpoint.read_files(folder, ("graph.npz", "poses.npy", "nothing.npy"))
+    assert header["env_steps"] == 200
+    assert list(files) == ["graph.npz", "poses.npy"]
+    assert files["graph.npz"] == (folder / "graph.npz").read_bytes()
+    assert list(checkpoint.read_files(tmp_path / "000000100", ("poses.npy",))[1]) == []  # history has none
+    shutil.copyfile(tmp_path / "000000100" / "graph.npz", folder / "graph.npz")  # half of it was replaced
+    with pytest.raises(CheckpointError, match=r"is damaged: graph\.npz is not what it was saved with"):
+        checkpoint.read_files(folder, ("graph.npz",))
+    (folder / "graph.npz").unlink()
+    with pytest.raises(CheckpointError, match=r"lacks the file graph\.npz"):
+        checkpoint.read_files(folder, ("graph.npz",))

@@ -160,6 +160,21 @@ def test_small_checkpoints_and_slim_copies_can_be_evaluated(tmp_path: Path, make
         resume(slim.path)
 
 
+def test_slim_copies_have_history_and_poses_where_they_are_asked_for(tmp_path: Path) -> None:
+    folder = train(random_experiment(steps=300, checkpoint_every=50, eval_every=0), 0, tmp_path, "cpu")
+    slim = export(folder.path, tmp_path / "slim", history=3, poses=True)
+    assert sorted(path.name for path in slim.checkpoints.iterdir()) == ["000000050", "000000150", "000000250", "last"]
+    np.testing.assert_array_equal(load_run(slim.path).poses, load_run(folder.path).poses)
+    assert load_run(slim.path, "000000150").env_steps == 150
+    bare = export(folder.path, tmp_path / "bare")
+    assert [path.name for path in bare.checkpoints.iterdir()] == ["last"]
+    assert load_run(bare.path).poses.shape == (0, 3)
+    everything = export(folder.path, tmp_path / "everything", history=99)
+    assert len(list(everything.checkpoints.iterdir())) == 6  # the newest of the history is `last`
+    with pytest.raises(UsageError, match="--history must be 0 or more, got -1"):
+        export(folder.path, tmp_path / "wrong", history=-1)
+
+
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     one, other = (train(random_experiment(), seed, tmp_path, "cpu") for seed in (0, 1))
     assert training_rows(one) != training_rows(other)

@@ -6,15 +6,18 @@ import os
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sfl import experiments
 from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import AgentState, EnvSpec
-from sfl.run import checkpoint
+from sfl.envs import DoomConfig, GymConfig
+from sfl.run import checkpoint, folder
 from sfl.studio.answers import NotHereError, NotReadyError
 from sfl.studio.graph import Graphs
 from sfl.studio.places import Atlas
@@ -98,6 +101,27 @@ def test_only_checkpoints_that_are_listed_are_read(grid_run: Path, name: str) ->
     shutil.copytree(grid_run / "checkpoints" / "last", grid_run / "checkpoints" / "last.tmp")
     with pytest.raises(NotHereError, match="has no checkpoint"):
         Run("r0", grid_run).checkpoint(name)
+
+
+def made_up(path: Path, env: GymConfig | DoomConfig) -> Run:
+    """A run that has not come to its first checkpoint."""
+    experiment = replace(experiments.get("random-fourroom"), env=env)
+    return Run("r0", folder.create(path / "run", experiment, 0, {}).path)
+
+
+def test_a_world_without_a_map_has_curves_all_the_same(tmp_path: Path) -> None:
+    run, atlas = made_up(tmp_path, GymConfig("FrozenLake-v1")), Atlas()
+    assert (run.summary()["world"], run.summary()["state"]) == ("other", "training")
+    assert atlas.map(run) == {"kind": "other", "title": "random-fourroom seed 0"}
+    with pytest.raises(NotHereError, match="cannot be looked at from above"):
+        atlas.views(run)
+
+
+def test_a_maze_that_is_not_on_this_machine(tmp_path: Path) -> None:
+    run = made_up(tmp_path, DoomConfig(str(tmp_path / "lost.txt")))
+    assert run.summary()["world"] == "maze"
+    with pytest.raises(UsageError, match=r"lost\.txt"):
+        Atlas().map(run)
 
 
 # ---- a checkpoint that is replaced meanwhile

@@ -145,7 +145,10 @@ class Run:
         return self._remember("steps", file, lambda: int(checkpoint.read_files(place, ())[0]["env_steps"]))
 
     def _has_graph(self, name: str) -> bool:
-        file = self.folder.checkpoints / name / "graph.npz"
+        place = _place(self.folder.checkpoints / name)
+        if place is None:
+            return False
+        file = place / "graph.npz"
         return bool(self._remember("graph", file, lambda: "edge_sources.npy" in zipfile.ZipFile(file).namelist()))
 
     def _remember(self, what: str, file: Path, read: Callable[[], Result]) -> Result | None:
@@ -242,7 +245,8 @@ def settled(folder: Path, read: Callable[[], Result]) -> tuple[Result, str]:
 def _place(folder: Path) -> Path | None:
     """Where a checkpoint lies now: between two renames it has another name."""
     old = folder.with_name(folder.name + ".old")
-    return folder if folder.is_dir() else old if old.is_dir() else None
+    # The third look is for one that was renamed between the first two.
+    return next((place for place in (folder, old, folder) if place.is_dir()), None)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

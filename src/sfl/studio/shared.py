@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,6 +56,9 @@ class Studio:
         loaded, mark = settled(
             folder, lambda: load_run(run.folder.path, checkpoint, self.device, threads=1, learning=False)
         )
+        # A run has one agent and spares itself looking for garbage; here agents come and go.
+        gc.unfreeze()
+        gc.collect()
         return self._loaded.get((run.id, checkpoint, mark), lambda: (loaded, mark))
 
     def runs(self, version: str, token_needed: bool) -> Document:

@@ -52,7 +52,10 @@ export class Documents {
     if (!this.maps.has(run)) this.maps.set(run, this.source.map(run));
     try {
       const map = await this.maps.get(run);
-      if (this.state.values.run === run) this.state.update({ map: { ...map, world: known.world_key } });
+      if (this.state.values.run !== run) return;
+      // In a grid the four headings of a cell look alike to an agent; in a maze they show different walls.
+      const headings = this.state.values.map?.world === known.world_key ? {} : { headings: map.kind === "maze" ? "best" : "mean" };
+      this.state.update({ map: { ...map, world: known.world_key }, ...headings });
     } catch (error) {
       this.maps.delete(run);
       say(this.state, error.message);
