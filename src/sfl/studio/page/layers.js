@@ -8,7 +8,8 @@ import { drawGround, drawWalls, withinFloor } from "./ground.js";
 const STROKE = 256;
 
 /**
- * @typedef {{map: any, graph: any, look: any, layers: Record<string, boolean>, field: any, tasks: any[]}} Scene
+ * @typedef {{map: any, graph: any, look: any, layers: Record<string, boolean>, field: any, tasks: any[], busy: boolean}} Scene
+ *   `busy`: agents are at play, and the graph steps back
  * @param {CanvasRenderingContext2D} pen @param {any} view @param {Scene} scene @param {Record<string, string>} theme
  */
 export function drawScene(pen, view, scene, theme) {
@@ -22,16 +23,16 @@ export function drawScene(pen, view, scene, theme) {
   if (map.walls.length) drawWalls(pen, view, map, theme);
   if (look) {
     // Under a field edges would be scribble; landmarks stay, faintly, as there the field means something.
-    if (layers.edges && !scene.field) drawEdges(pen, view, graph, look, theme);
-    if (layers.landmarks) drawLandmarks(pen, view, look, theme, Boolean(scene.field));
-    if (layers.frontier && !scene.field) drawFrontier(pen, view, graph, look, theme);
+    if (layers.edges && !scene.field) drawEdges(pen, view, graph, look, theme, scene.busy ? 0.4 : 1);
+    if (layers.landmarks) drawLandmarks(pen, view, look, theme, Boolean(scene.field), scene.busy);
+    if (layers.frontier && !scene.field && !scene.busy) drawFrontier(pen, view, graph, look, theme);
   }
   if (layers.tasks) for (const task of scene.tasks) drawTask(pen, view, task, theme);
   if (map.start) drawHome(pen, view, map.start, theme);
 }
 
 function drawCoverage(pen, view, coverage) {
-  const scale = scaleOf(coverage.visits ?? [], true);
+  const scale = scaleOf((coverage.visits ?? []).filter(Boolean), true);
   coverage.squares.forEach(([x, y], square) => {
     if (coverage.visits?.[square] === 0) return;
     pen.fillStyle = RAMPS.cividis[rung(coverage.visits ? scale.share(coverage.visits[square]) : 0.6)];
@@ -51,9 +52,9 @@ function edgeWeight(count, scale, fitting) {
   return { alpha: 0.85 - 0.45 * crowd, width: (1.5 - 0.8 * crowd) * Math.sqrt(close) };
 }
 
-function drawEdges(pen, view, graph, look, theme) {
+function drawEdges(pen, view, graph, look, theme, strength) {
   const { alpha, width } = edgeWeight(graph.edges.source.length, view.scale, view.fitting());
-  pen.globalAlpha = alpha;
+  pen.globalAlpha = alpha * strength;
   pen.lineWidth = width;
   if (look.removed.length) {
     pen.strokeStyle = theme.alert;
@@ -100,10 +101,10 @@ export function dotRadius(view, count) {
   return (5.5 - 3.2 * crowd) * Math.min(close, 2.6);
 }
 
-function drawLandmarks(pen, view, look, theme, hollow) {
+function drawLandmarks(pen, view, look, theme, hollow, busy) {
   const radius = dotRadius(view, look.x.length) * (hollow ? 0.75 : 1);
   pen.lineWidth = Math.max(0.75, radius / 4);
-  if (hollow) pen.globalAlpha = look.x.length > 400 ? 0.3 : 0.75;
+  if (hollow || busy) pen.globalAlpha = hollow && look.x.length > 400 ? 0.3 : 0.7;
   for (const { colour, ids } of look.dots) {
     pen.fillStyle = hollow ? theme.halo : colour;
     pen.strokeStyle = hollow ? theme.ink : theme.halo;

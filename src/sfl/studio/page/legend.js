@@ -1,6 +1,6 @@
 /** Small things on the map: legend, scale, tip at the pointer, and a line that says what the mouse does. */
 
-import { RAMPS } from "./colours.js";
+import { RAMPS, scaleOf } from "./colours.js";
 import { byId, el, fill, number, percent } from "./dom.js";
 import { placeAt, placeValue, THRESHOLDS, usedRange } from "./fieldlayer.js";
 import { checkpointOf } from "./state.js";
@@ -23,7 +23,7 @@ export class Legend {
     box.hidden = !this.panel.look && !field;
     if (box.hidden || !map) return;
     const parts = field && fields ? this.fieldParts(fields, field) : this.graphParts(this.panel.look.legend);
-    fill(box, el("div", {}, ...parts), ...this.signs());
+    fill(box, el("div", {}, ...parts), ...this.coverageParts(), ...this.signs());
   }
 
   fieldParts({ score, range }, { values }) {
@@ -40,12 +40,19 @@ export class Legend {
     return parts.filter(Boolean);
   }
 
+  coverageParts() {
+    const { graph, layers, field } = this.state.values;
+    if (!layers.coverage || !graph?.coverage?.visits || field) return [];
+    const { low, high } = scaleOf(graph.coverage.visits.filter(Boolean), true);
+    return [el("div", {}, el("span", {}, "visits of a square (logarithmic)"), scaleBar("cividis", number(low), number(high), []))];
+  }
+
   /** What the signs on the map mean, as far as they are there. */
   signs() {
     const { graph, layers, map, filters, session, field } = this.state.values;
     const signs = [];
     if (map.start) signs.push(el("li", {}, el("i", { class: "home" }, "S"), "start of training"));
-    if (graph?.frontier.length && layers.frontier && !field) {
+    if (graph?.frontier.length && layers.frontier && !field && !session) {
       signs.push(el("li", { title: graph.frontier_rule ?? "" }, el("i", { class: "frontier" }), `frontier (${number(graph.frontier.length)})`));
     }
     if (!filters && !field && this.panel.look?.removed.length) signs.push(el("li", {}, el("i", { class: "removed" }), "filtered out"));

@@ -79,7 +79,9 @@ export class LivePanel {
     const { map } = this.state.values;
     const levels = Object.entries(map?.tasks ?? {}).filter(([, tasks]) => tasks.length);
     if (!levels.length) return el("p", { class: "quiet" }, "Choose Send above the map, then drag from a start to a goal.");
-    const level = levels.some(([name]) => name === this.level) ? this.level : levels[0][0];
+    // The paper's own task first; else the hardest, as easy ones may be solved where they start.
+    const usual = levels.some(([name]) => name === "paper") ? "paper" : levels.at(-1)[0];
+    const level = levels.some(([name]) => name === this.level) ? this.level : usual;
     const tasks = map.tasks[level];
     const go = () => this.pose(level, Number(byId("task-pair").value));
     const choose = (event) => {

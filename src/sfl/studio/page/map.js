@@ -35,7 +35,7 @@ export class MapPanel {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     state.watch(["map"], () => this.newWorld());
     state.watch(["graph", "colourBy", "filters", "theme"], () => this.repaint());
-    state.watch(["layers", "field", "thresholds", "headings", "map", "tab"], () => this.touch("picture"));
+    state.watch(["layers", "field", "thresholds", "headings", "map", "task", "session"], () => this.touch("picture"));
     const moving = ["hover", "picked", "reference", "task", "session", "playhead", "cursor", "run", "checkpoints", "projector"];
     state.watch(moving, () => this.touch("moving"));
     this.resize();
@@ -133,11 +133,11 @@ export class MapPanel {
 
   scene() {
     const { values } = this.state;
-    const { map, graph, layers, field, fields, thresholds, headings, task } = values;
+    const { map, graph, layers, field, fields, thresholds, headings, task, session } = values;
     const shown = field && fields?.places ? { places: fields.places, range: usedRange(fields.range, field.values), values: field.values, thresholds, headings } : null;
     const levels = Object.keys(map.tasks ?? {});
     const level = task.level ?? levels[0];
-    return { map, graph, look: this.look, layers, field: shown, tasks: map.tasks?.[level] ?? [] };
+    return { map, graph, look: this.look, layers, field: shown, tasks: map.tasks?.[level] ?? [], busy: session !== null };
   }
 
   showPicture() {
