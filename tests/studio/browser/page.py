@@ -138,7 +138,7 @@ class Sight:
         return tuple(picture.convert("RGB").getpixel((0, 0)))  # type: ignore[arg-type]
 
     def shoot(self, name: str) -> None:
-        """Leave a picture for the docs, where one is asked for; few colours are enough and keep it small."""
+        """Leave a picture for the docs, where one is asked for; 256 colours keep it small."""
         if not SCREENSHOTS:
             return
         self.page.wait_for_timeout(400)
@@ -146,4 +146,5 @@ class Sight:
         folder.mkdir(parents=True, exist_ok=True)
         picture = Image.open(BytesIO(self.page.screenshot())).convert("RGB")
         picture.thumbnail(LAPTOP, Image.Resampling.LANCZOS)
-        picture.quantize(96, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+        few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
+        few.save(folder / f"{name}.png", optimize=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .conftest import Opener
+from .page import SCREEN
 
 PLACE, FAR = (6, 3), (1, 7)
 """Cells of FourRoom, in the room at the top right and in the one at the bottom left."""
@@ -117,11 +118,14 @@ def test_the_slider_goes_through_the_checkpoints(see: Opener, demo: str) -> None
     sight.wait(f"window.studio.state.landmarks === {sizes[0]}")
     assert sight.text("checkpoint-text") == f"{checkpoints[0]['env_steps']:,} steps, {sizes[0]} landmarks"
     sight.part("layer-coverage").check()
-    sight.shoot("early")
+    assert "visits of a square" in sight.text("legend")
+    covered = sight.document(GRAPH + checkpoints[0]["name"])["coverage"]["visits"]
+    assert f"{round(100 * sum(map(bool, covered)) / len(covered))}% of {len(covered)} squares" in sight.text("overview")
     sight.page.locator("body").click(position={"x": 700, "y": 20})  # the focus leaves the slider
     sight.page.keyboard.press("ArrowRight")
     assert sight.state["checkpoints"]["r0"] == checkpoints[1]["name"]
     sight.wait(f"window.studio.state.landmarks === {sizes[1]}")
+    sight.shoot("early")
     sight.part("grow").click()
     sight.wait(f"window.studio.state.checkpoints.r0 === {checkpoints[-1]['name']!r}")
     sight.wait(f"window.studio.state.landmarks === {sizes[-1]}")
@@ -206,7 +210,7 @@ def test_seeds_become_one_curve_with_their_spread(see: Opener, demo: str) -> Non
 
 
 def test_light_dark_and_projector(see: Opener, demo: str) -> None:
-    sight = see(demo, dark=True)
+    sight = see(demo, size=SCREEN, dark=True)
     dark = sight.colour(2, 2.4)
     size = sight.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")
     sight.shoot("dark")

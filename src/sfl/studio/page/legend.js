@@ -20,9 +20,10 @@ export class Legend {
   showLegend() {
     const { field, fields, map } = this.state.values;
     const box = byId("legend");
-    box.hidden = !this.panel.look && !field;
-    if (box.hidden || !map) return;
-    const parts = field && fields ? this.fieldParts(fields, field) : this.graphParts(this.panel.look.legend);
+    box.hidden = !this.panel.shownMap || !map;
+    if (box.hidden) return;
+    const { look } = this.panel;
+    const parts = field && fields ? this.fieldParts(fields, field) : look ? this.graphParts(look.legend) : [];
     fill(box, el("div", {}, ...parts), ...this.coverageParts(), ...this.signs());
   }
 

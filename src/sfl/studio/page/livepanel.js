@@ -6,6 +6,7 @@ import { PlayerCard } from "./playercard.js";
 import { checkpointOf, currentRun } from "./state.js";
 
 const MOST = 4;
+const UNKNOWN = 5; // tasks offered of a world that does not list them
 const ROOMY = 950; // pixels of height
 const SPEEDS = [1, 2, 4, 8, 15, 30, 60];
 
@@ -76,13 +77,13 @@ export class LivePanel {
   }
 
   taskRow() {
-    const { map } = this.state.values;
-    const levels = Object.entries(map?.tasks ?? {}).filter(([, tasks]) => tasks.length);
+    const all = this.tasks();
+    const levels = Object.entries(all).filter(([, tasks]) => tasks.length);
     if (!levels.length) return el("p", { class: "quiet" }, "Choose Send above the map, then drag from a start to a goal.");
     // The paper's own task first; else the hardest, as easy ones may be solved where they start.
     const usual = levels.some(([name]) => name === "paper") ? "paper" : levels.at(-1)[0];
     const level = levels.some(([name]) => name === this.level) ? this.level : usual;
-    const tasks = map.tasks[level];
+    const tasks = all[level];
     const go = () => this.pose(level, Number(byId("task-pair").value));
     const choose = (event) => {
       this.level = event.target.value;
@@ -95,8 +96,16 @@ export class LivePanel {
       el("button", { class: "primary", data: { testid: "task-go" }, onclick: go }, "Go"));
   }
 
+  /** The run's own tasks by level. A world without a map has some as well; only where they lie is not known. */
+  tasks() {
+    const { map } = this.state.values;
+    if (map?.kind !== "other") return map?.tasks ?? {};
+    const unknown = Array.from({ length: UNKNOWN }, () => ({ start: null, goal: null, budget: null }));
+    return Object.fromEntries((currentRun(this.state)?.levels ?? []).map((level) => [level, unknown]));
+  }
+
   pose(level, pair) {
-    const { start, goal, budget } = this.state.values.map.tasks[level][pair];
+    const { start, goal, budget } = this.tasks()[level][pair];
     this.live.go({ start, goal, picture: null, level, pair, budget });
   }
 

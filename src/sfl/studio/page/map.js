@@ -6,6 +6,7 @@ import { usedRange } from "./fieldlayer.js";
 import { drawScene } from "./layers.js";
 import { lookOf } from "./look.js";
 import { drawOverlay } from "./overlay.js";
+import { currentRun } from "./state.js";
 import { View } from "./view.js";
 
 const SETTLED = 140; // milliseconds without motion after which the picture is drawn anew
@@ -113,7 +114,12 @@ export class MapPanel {
     if (dirty.still) this.showPicture();
     if (dirty.moving) this.drawMoving();
     this.dirty = { picture: false, still: false, moving: false };
-    if (this.firstPaint === null && this.look) this.firstPaint = performance.now();
+    if (this.firstPaint === null && this.complete()) this.firstPaint = performance.now();
+  }
+
+  /** All that there is of the run on the map is drawn. */
+  complete() {
+    return this.shownMap !== null && (this.state.values.graph !== null || !currentRun(this.state)?.has_graph);
   }
 
   drawPicture() {

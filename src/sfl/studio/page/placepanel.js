@@ -7,6 +7,8 @@ import { checkpointOf, currentRun } from "./state.js";
 
 const HEADINGS = { mean: "mean of headings", best: "best heading", each: "each heading" };
 
+const LISTED = 200; // landmarks in the list of a world without a map
+
 export class PlacePanel {
   /** @param {import("./state.js").State} state @param {any} source @param {{look: (pose: any, landmark: number|null) => void}} acts */
   constructor(state, source, acts) {
@@ -14,7 +16,7 @@ export class PlacePanel {
     this.box = byId("panel-place");
     this.parts = { overview: el("section"), landmark: el("section"), field: el("section"), thresholds: el("section") };
     fill(this.box, ...Object.values(this.parts));
-    state.watch(["runs", "run", "graph", "reference"], () => this.showOverview());
+    state.watch(["runs", "run", "graph", "map", "reference"], () => this.showOverview());
     state.watch(["picked", "graph", "map", "run"], () => this.showLandmark());
     state.watch(["reference", "field", "fields", "headings", "run", "map"], () => this.showField());
     state.watch(["graph", "reference"], () => this.makeThresholds());
@@ -24,14 +26,15 @@ export class PlacePanel {
   /** The run at a glance, while no place is looked at. */
   showOverview() {
     const run = currentRun(this.state);
-    const { graph, reference } = this.state.values;
+    const { graph, reference, map } = this.state.values;
     this.parts.overview.hidden = !run || reference !== null;
     if (this.parts.overview.hidden) return;
     const lines = [["agent", run.agent], ["trained", `${number(run.env_steps)} of ${number(run.planned_steps)} steps, ${run.state}`], ...(graph ? graphFacts(graph) : [])];
     fill(this.parts.overview,
       el("h2", {}, run.title),
       el("dl", { data: { testid: "overview" } }, ...lines.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
-      graph?.note && el("p", { class: "quiet" }, graph.note));
+      graph?.note && el("p", { class: "quiet" }, graph.note),
+      graph && map?.kind === "other" && landmarkList(graph));
   }
 
   showLandmark() {
@@ -66,6 +69,7 @@ export class PlacePanel {
   }
 
   invitation(run) {
+    if (this.state.values.map?.kind === "other") return "A field needs a map from above, which this environment does not have.";
     if (!run?.has_field) return "This agent has no score that compares two observations.";
     return "Click a place on the map: every other place is coloured by how alike the agent finds the two. Its thresholds appear as outlines that can be moved.";
   }
@@ -163,10 +167,21 @@ function graphFacts(graph) {
     ["at step", number(graph.env_steps)],
     ["landmarks", number(landmarks.x.length)],
     ["edges", `${number(inForce)} in force, ${number(edges.source.length - inForce)} filtered out`],
-    ["components", `${number(sizes.size)}; the largest holds ${percent(landmarks.x.length ? largest / landmarks.x.length : null)}`],
+    ["components", `${number(sizes.size)}${sizes.size > 1 ? `; the largest holds ${percent(largest / landmarks.x.length)}` : ""}`],
     ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
   if (graph.score === "SFS" && graph.thresholds.edge) facts.push(["edge from", `${number(graph.thresholds.edge)} transitions on`]);
   if (coverage?.visits) facts.push(["coverage", `${percent(coverage.visits.filter(Boolean).length / coverage.squares.length)} of ${number(coverage.squares.length)} squares`]);
   return facts;
+}
+
+/** Where there is no map, landmarks are a list: the most visited first. */
+function landmarkList({ landmarks, edges }) {
+  const degree = landmarks.visits.map(() => 0);
+  edges.source.forEach((source, edge) => {
+    if (edges.in_force[edge]) degree[source] += 1;
+  });
+  const order = [...landmarks.visits.keys()].sort((one, other) => landmarks.visits[other] - landmarks.visits[one]).slice(0, LISTED);
+  const lines = order.map((id) => el("li", {}, `landmark ${id}: ${number(landmarks.visits[id])} visits, ${number(degree[id])} edges from it`));
+  return el("ul", { data: { testid: "landmark-list" } }, ...lines);
 }
