@@ -21,7 +21,7 @@ from sfl.studio.fields import Table
 from sfl.studio.server import KINDS
 from sfl.studio.shared import Studio
 
-MAX_LINES = 400
+MAX_LINES, MAX_WIDTH = 400, 120
 
 
 def embedded(page: str) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def embedded(page: str) -> dict[str, Any]:
 def test_files_of_the_page_are_short_and_load_nothing_from_elsewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MAX_LINES
+    assert [line for line in text.splitlines() if len(line) > MAX_WIDTH] == []
     assert path.suffix in KINDS
     assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)\S+", text) == []
 

@@ -17,28 +17,26 @@ IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 FOREIGN = re.compile(r"^(?:import|export)\b.*$|\bawait import\(", re.MULTILINE)
 
+SHEET = re.compile(r'<link rel="stylesheet" href="page/([\w.]+)">')
+
 POLICY = "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The browser itself sees to it that an exported page asks nobody for anything."""
 
 
 def one_file(documents: Mapping[str, Any]) -> str:
     """The whole page with its documents, as the text of one HTML file."""
-    page = _read("index.html")
     data = json.dumps({"documents": documents}, allow_nan=False, separators=(",", ":"))
     # Within a script element only "<" can end it or begin a comment.
-    scripts = (
-        f"<script>window.SFL_EXPORT={data.replace('<', chr(92) + 'u003c')};</script>\n<script>\n{bundled()}</script>\n"
-    )
-    meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    embedded = f"window.SFL_EXPORT={data.replace('<', chr(92) + 'u003c')};"
+    page = SHEET.sub(lambda found: f"<style>\n{_read(found[1])}</style>", _read("index.html"))
     for old, new in (
-        (r'<link rel="stylesheet"[^>]*>', f"{meta}\n    <style>\n{_read('studio.css')}</style>"),
-        (r'\s*<script type="module"[^>]*></script>', ""),
-        (r"</body>", f"{scripts}</body>"),
+        ("<head>", f'<head>\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        (f'    <script type="module" src="page/{FIRST}"></script>\n', ""),
+        ("</body>", f"<script>{embedded}</script>\n<script>\n{bundled()}</script>\n</body>"),
     ):
-        parts = re.split(old, page)
-        if len(parts) != 2:
-            raise SflError(f"index.html of the page must hold {old!r} once, it does {len(parts) - 1} times.")
-        page = new.join(parts)
+        if page.count(old) != 1:
+            raise SflError(f"index.html of the page must hold {old!r} once, it does {page.count(old)} times.")
+        page = page.replace(old, new)
     return page
 
 

@@ -1,4 +1,4 @@
-/** One curve chart as a drawing: axes, mean and spread of each experiment, the checkpoint, and values under the pointer. */
+/** One chart as a drawing: axes, mean and spread of each experiment, the checkpoint, values under the pointer. */
 
 import { runColour } from "./colours.js";
 import { number, short, svg } from "./dom.js";
@@ -12,7 +12,9 @@ export function ticks(low, high, about) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].find((times) => times * power >= raw) * power;
   const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + 1e-9 * step; value += step) found.push(Number(value.toPrecision(12)));
+  for (let value = Math.ceil(low / step) * step; value <= high + 1e-9 * step; value += step) {
+    found.push(Number(value.toPrecision(12)));
+  }
   return found;
 }
 
@@ -35,7 +37,9 @@ function frameOf(groups, unit) {
 }
 
 function path(steps, values, frame) {
-  return steps.map((step, place) => `${place ? "L" : "M"}${frame.x(step).toFixed(1)} ${frame.y(values[place]).toFixed(1)}`).join("");
+  return steps.map(
+    (step, place) => `${place ? "L" : "M"}${frame.x(step).toFixed(1)} ${frame.y(values[place]).toFixed(1)}`,
+  ).join("");
 }
 
 function axes(frame) {
@@ -43,7 +47,11 @@ function axes(frame) {
     svg("line", { x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: frame.y(value), y2: frame.y(value), class: "grid" }),
     svg("text", { x: SIZE.left - 6, y: frame.y(value) + 5, "text-anchor": "end" }, short(value)),
   ]);
-  const along = ticks(0, frame.last, 4).map((step) => svg("text", { x: frame.x(step), y: SIZE.height - 5, "text-anchor": anchor(step, frame) }, short(step)));
+  const along = ticks(0, frame.last, 4).map((step) => svg(
+    "text",
+    { x: frame.x(step), y: SIZE.height - 5, "text-anchor": anchor(step, frame) },
+    short(step),
+  ));
   return [...across.flat(), ...along];
 }
 
@@ -61,20 +69,34 @@ function curve(group, frame, colour) {
     parts.push(svg("path", { d: `${band}Z`, style: `fill:${colour}`, class: "band" }));
   }
   parts.push(svg("path", { d: path(group.steps, group.mean, frame), style: `stroke:${colour}`, class: "mean" }));
-  if (group.steps.length === 1) parts.push(svg("circle", { cx: frame.x(group.steps[0]), cy: frame.y(group.mean[0]), r: 3.5, style: `fill:${colour}` }));
+  if (group.steps.length === 1) parts.push(svg(
+    "circle",
+    { cx: frame.x(group.steps[0]), cy: frame.y(group.mean[0]), r: 3.5, style: `fill:${colour}` },
+  ));
   return parts;
 }
 
 /**
- * @param {any[]} groups of `grouped` @param {any[]} runs @param {string} unit @param {number|null} mark the checkpoint's step
+ * @param {any[]} groups of `grouped` @param {any[]} runs @param {string} unit
+ * @param {number|null} mark the checkpoint's step
  * @param {(lines: {colour: string, text: string}[]|null, step: number) => void} tell what lies under the pointer
  */
 export function chart(groups, runs, unit, mark, tell) {
   const frame = frameOf(groups, unit);
   const colours = groups.map((group) => runColour(runs, group.ids[0]));
   const rule = svg("line", { y1: SIZE.top, y2: SIZE.height - SIZE.bottom, class: "rule", visibility: "hidden" });
-  const checkpoint = mark !== null && mark <= frame.last ? svg("line", { x1: frame.x(mark), x2: frame.x(mark), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, class: "mark" }) : null;
-  const drawn = svg("svg", { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img" }, ...axes(frame), checkpoint, ...groups.flatMap((group, place) => curve(group, frame, colours[place])), rule);
+  const checkpoint = mark !== null && mark <= frame.last ? svg(
+    "line",
+    { x1: frame.x(mark), x2: frame.x(mark), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, class: "mark" },
+  ) : null;
+  const drawn = svg(
+    "svg",
+    { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img" },
+    ...axes(frame),
+    checkpoint,
+    ...groups.flatMap((group, place) => curve(group, frame, colours[place])),
+    rule,
+  );
   const point = (event) => {
     const box = drawn.getBoundingClientRect();
     const step = frame.step(((event.clientX - box.left) / box.width) * SIZE.width);
@@ -92,7 +114,10 @@ export function chart(groups, runs, unit, mark, tell) {
 
 /** "0.82 (0.74 to 0.91)": the mean and, with several seeds, from the lowest to the highest. */
 function reading(group, step) {
-  const [mean, low, high] = [group.mean, group.low, group.high].map((values) => valueAt({ steps: group.steps, values }, step));
+  const [mean, low, high] = [group.mean, group.low, group.high].map((values) => valueAt(
+    { steps: group.steps, values },
+    step,
+  ));
   if (mean === null) return "–";
   return group.lines.length > 1 ? `${number(mean)} (${number(low)} to ${number(high)})` : number(mean);
 }

@@ -7,8 +7,30 @@ export function kind(place) {
   return `var(--kind-${place % KINDS})`;
 }
 
-const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
-const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+const VIRIDIS = [
+  "#440154",
+  "#482878",
+  "#3e4989",
+  "#31688e",
+  "#26828e",
+  "#1f9e89",
+  "#35b779",
+  "#6ece58",
+  "#b5de2b",
+  "#fde725",
+];
+const CIVIDIS = [
+  "#00224e",
+  "#123570",
+  "#3b496c",
+  "#575d6d",
+  "#707173",
+  "#8a8678",
+  "#a59c74",
+  "#c3b369",
+  "#e1cc55",
+  "#fee838",
+];
 
 /** How many colours a ramp has: more than the eye tells apart, few enough to draw each in one stroke. */
 export const STEPS = 48;
@@ -19,7 +41,9 @@ function ramp(stops) {
   return Array.from({ length: STEPS }, (_, step) => {
     const place = (step / (STEPS - 1)) * (parts.length - 1);
     const low = Math.min(Math.floor(place), parts.length - 2);
-    const mixed = parts[low].map((value, channel) => Math.round(value + (place - low) * (parts[low + 1][channel] - value)));
+    const mixed = parts[low].map(
+      (value, channel) => Math.round(value + (place - low) * (parts[low + 1][channel] - value)),
+    );
     return `rgb(${mixed.join(",")})`;
   });
 }
@@ -36,9 +60,23 @@ export function runColour(runs, id) {
   return kind(Math.max(0, runs.findIndex((run) => run.id === id)));
 }
 
-const THEMED = ["floor", "wall", "line", "ink", "muted", "edge", "door", "tile", "halo", "accent", "alert", "frontier", "outline"];
+const THEMED = [
+  "floor",
+  "wall",
+  "line",
+  "ink",
+  "muted",
+  "edge",
+  "door",
+  "tile",
+  "halo",
+  "accent",
+  "alert",
+  "frontier",
+  "outline",
+];
 
-/** Colours of the map that follow the theme, from the style sheet; a canvas understands them only once they are resolved. */
+/** Colours of the map that follow the theme; a canvas understands those of the style sheet only once resolved. */
 export function themeColours() {
   const probe = document.createElement("i");
   document.body.append(probe);

@@ -11,7 +11,16 @@ export class ConfigPanel {
     this.box = byId("panel-config");
     this.document = null;
     this.onlyDifferences = null;
-    this.search = el("input", { type: "search", placeholder: "find a setting", data: { testid: "config-search" }, "aria-label": "Find a setting", oninput: () => this.showTable() });
+    this.search = el(
+      "input",
+      {
+        type: "search",
+        placeholder: "find a setting",
+        data: { testid: "config-search" },
+        "aria-label": "Find a setting",
+        oninput: () => this.showTable(),
+      },
+    );
     this.table = el("div", { class: "table" });
     state.watch(["shown", "tab"], () => this.load());
   }
@@ -39,7 +48,21 @@ export class ConfigPanel {
     };
     fill(this.box,
       el("div", { class: "field-row" }, this.search,
-        several && el("label", { class: "switch" }, el("input", { type: "checkbox", role: "switch", checked: this.onlyDifferences, data: { testid: "config-differs" }, onchange: flip }), el("span", {}, "only what differs"))),
+        several && el(
+          "label",
+          { class: "switch" },
+          el(
+            "input",
+            {
+              type: "checkbox",
+              role: "switch",
+              checked: this.onlyDifferences,
+              data: { testid: "config-differs" },
+              onchange: flip,
+            },
+          ),
+          el("span", {}, "only what differs"),
+        )),
       this.table);
     this.showTable();
   }
@@ -51,12 +74,18 @@ export class ConfigPanel {
     const different = new Set(differs);
     const names = [...new Set(Object.values(settings).flatMap((one) => Object.keys(one)))];
     const wanted = this.search.value.trim().toLowerCase();
-    const kept = names.filter((name) => (!(this.onlyDifferences && ids.length > 1) || different.has(name)) && name.toLowerCase().includes(wanted));
+    const only = this.onlyDifferences && ids.length > 1;
+    const kept = names.filter((name) => (!only || different.has(name)) && name.toLowerCase().includes(wanted));
     if (!kept.length) {
-      fill(this.table, el("p", { class: "lead" }, ids.length ? (wanted ? "No setting has this name." : "These runs have the same settings.") : "Tick runs on the left to see their settings."));
+      fill(this.table, el("p", { class: "lead" }, nothing(ids.length > 0, wanted)));
       return;
     }
-    const rows = kept.map((name) => el("div", { class: different.has(name) ? "differs" : "" }, el("dt", {}, ...broken(name)), el("dd", {}, ...this.valuesOf(name, ids, different.has(name)))));
+    const rows = kept.map((name) => el(
+      "div",
+      { class: different.has(name) ? "differs" : "" },
+      el("dt", {}, ...broken(name)),
+      el("dd", {}, ...this.valuesOf(name, ids, different.has(name))),
+    ));
     fill(this.table, el("dl", { class: "settings", data: { testid: "config-table" } }, ...rows));
   }
 
@@ -65,11 +94,21 @@ export class ConfigPanel {
     const { settings } = this.document;
     const { runs } = this.state.values;
     const holders = new Map();
-    for (const id of ids) holders.set(written(settings[id][name]), [...(holders.get(written(settings[id][name])) ?? []), id]);
+    for (const id of ids) {
+      const text = written(settings[id][name]);
+      holders.set(text, [...(holders.get(text) ?? []), id]);
+    }
     const title = (id) => runs.find((run) => run.id === id)?.title ?? id;
-    return [...holders].map(([text, having]) =>
-      el("span", { class: "value" }, ...(differs ? having.map((id) => el("i", { class: "swatch", style: `background:${runColour(runs, id)}`, title: title(id) })) : []), text));
+    const swatch = (id) => el("i", { class: "swatch", style: `background:${runColour(runs, id)}`, title: title(id) });
+    const marks = (having) => (differs ? having.map(swatch) : []);
+    return [...holders].map(([text, having]) => el("span", { class: "value" }, ...marks(having), text));
   }
+}
+
+/** Why no setting is shown. */
+function nothing(chosen, wanted) {
+  if (!chosen) return "Tick runs on the left to see their settings.";
+  return wanted ? "No setting has this name." : "These runs have the same settings.";
 }
 
 /** A long dotted name may break after each dot. */

@@ -57,12 +57,25 @@ export class CurvesPanel {
   show() {
     const kept = this.document.metrics.filter((metric) => metric.group === this.group);
     const choices = Object.entries(GROUPS).map(([name, text]) =>
-      el("button", { role: "radio", "aria-checked": String(name === this.group), data: { testid: `curves-${name}` }, onclick: () => this.choose(name) }, text));
+      el(
+        "button",
+        {
+          role: "radio",
+          "aria-checked": String(name === this.group),
+          data: { testid: `curves-${name}` },
+          onclick: () => this.choose(name),
+        },
+        text,
+      ));
     const charts = kept.map((metric) => this.figure(metric)).filter(Boolean);
     fill(this.box,
       el("div", { class: "choices", role: "radiogroup", "aria-label": "Which curves" }, ...choices),
       this.key(),
-      charts.length ? el("div", { class: "charts" }, ...charts) : el("p", { class: "lead" }, this.ids().length ? "Nothing of this kind was measured yet." : "Tick runs on the left to see their curves."));
+      charts.length ? el("div", { class: "charts" }, ...charts) : el(
+        "p",
+        { class: "lead" },
+        this.ids().length ? "Nothing of this kind was measured yet." : "Tick runs on the left to see their curves.",
+      ));
   }
 
   choose(name) {
@@ -75,25 +88,58 @@ export class CurvesPanel {
   key() {
     const { runs, shown } = this.state.values;
     const experiments = new Map();
-    for (const run of runs) if (shown.has(run.id)) experiments.set(run.experiment, [...(experiments.get(run.experiment) ?? []), run]);
+    for (const run of runs) if (shown.has(run.id)) experiments.set(
+      run.experiment,
+      [...(experiments.get(run.experiment) ?? []), run],
+    );
     const items = [...experiments].map(([name, members]) =>
-      el("li", {}, el("i", { class: "swatch", style: `background:${runColour(runs, members[0].id)}` }), name, el("span", { class: "quiet" }, members.length > 1 ? ` mean of ${members.length} seeds` : ` seed ${members[0].seed}`)));
+      el(
+        "li",
+        {},
+        el("i", { class: "swatch", style: `background:${runColour(runs, members[0].id)}` }),
+        name,
+        el(
+          "span",
+          { class: "quiet" },
+          members.length > 1 ? ` mean of ${members.length} seeds` : ` seed ${members[0].seed}`,
+        ),
+      ));
     const banded = [...experiments.values()].some((members) => members.length > 1);
-    return el("div", { class: "key" }, el("ul", {}, ...items), banded && el("p", { class: "quiet" }, "Bands: from the lowest seed to the highest."));
+    return el(
+      "div",
+      { class: "key" },
+      el("ul", {}, ...items),
+      banded && el("p", { class: "quiet" }, "Bands: from the lowest seed to the highest."),
+    );
   }
 
   figure(metric) {
     const { runs, shown } = this.state.values;
     const groups = grouped(metric, runs.filter((run) => shown.has(run.id)));
     if (!groups.length) return null;
-    const resting = () => [el("span", { class: "quiet" }, groups.map((group) => number(group.mean.at(-1))).join(" · "))];
+    const resting = () => [el(
+      "span",
+      { class: "quiet" },
+      groups.map((group) => number(group.mean.at(-1))).join(" · "),
+    )];
     const reading = el("span", { class: "reading" }, ...resting());
     const tell = (lines, step) => {
       const parts = lines?.map(({ colour, text }) => el("b", { style: `--kind:${colour}` }, text));
-      fill(reading, ...(parts ? [el("span", { class: "quiet" }, `at ${number(Math.round(step))}`), ...parts] : resting()));
+      fill(
+        reading,
+        ...(parts ? [el("span", { class: "quiet" }, `at ${number(Math.round(step))}`), ...parts] : resting()),
+      );
     };
-    return el("figure", { data: { testid: `chart-${metric.name}` }, title: [metric.meaning, metric.bad].filter(Boolean).join(" ") || metric.name },
-      el("figcaption", {}, el("span", {}, metric.title, metric.unit && el("span", { class: "quiet" }, ` · ${metric.unit}`)), reading),
+    return el("figure", {
+      data: { testid: `chart-${metric.name}` },
+      title: [metric.meaning, metric.bad].filter(Boolean).join(" ") || metric.name,
+    },
+      el(
+        "figcaption",
+        {},
+        el("span", {}, metric.title, metric.unit && el("span", { class: "quiet" }, ` · ${metric.unit}`)),
+        reading,
+      ),
       chart(groups, runs, metric.unit, this.at ?? null, tell));
   }
 }

@@ -45,7 +45,16 @@ export class Display {
 
   makeTabs() {
     const tabs = Object.entries(TABS).map(([name, text], place) =>
-      el("button", { role: "tab", data: { testid: `tab-${name}` }, title: `${text} (${place + 1})`, onclick: () => this.state.update({ tab: name }) }, text));
+      el(
+        "button",
+        {
+          role: "tab",
+          data: { testid: `tab-${name}` },
+          title: `${text} (${place + 1})`,
+          onclick: () => this.state.update({ tab: name }),
+        },
+        text,
+      ));
     fill(byId("tabs"), ...tabs);
   }
 
@@ -65,9 +74,15 @@ export class Display {
   makeSplitter() {
     const splitter = byId("splitter");
     const right = splitter.nextElementSibling;
-    const set = (width) => document.documentElement.style.setProperty("--right", `${Math.max(300, Math.min(innerWidth - 560, width))}px`);
+    const set = (width) => document.documentElement.style.setProperty(
+      "--right",
+      `${Math.max(300, Math.min(innerWidth - 560, width))}px`,
+    );
     splitter.addEventListener("pointerdown", (event) => splitter.setPointerCapture(event.pointerId));
-    splitter.addEventListener("pointermove", (event) => splitter.hasPointerCapture(event.pointerId) && set(innerWidth - event.clientX));
+    splitter.addEventListener(
+      "pointermove",
+      (event) => splitter.hasPointerCapture(event.pointerId) && set(innerWidth - event.clientX),
+    );
     splitter.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: 24, ArrowRight: -24 }[event.key];
       if (!by) return;
@@ -91,14 +106,20 @@ export class Display {
 
   showHeadline() {
     const run = currentRun(this.state);
-    const { map, graph, runs } = this.state.values;
+    const { map, graph } = this.state.values;
     byId("headline").textContent = run ? [...new Set([map?.title, run.title])].filter(Boolean).join(" · ") : "";
     const empty = byId("map-empty");
     empty.hidden = Boolean(map && map.kind !== "other" && (graph || !run?.has_graph));
-    if (!runs.length) empty.textContent = "No runs yet.";
-    else if (!run || !map) empty.textContent = "Loading …";
-    else if (map.kind === "other") empty.textContent = "This environment has no map from above: see its curves, its settings, and the agent live.";
-    else empty.textContent = run.checkpoints.length ? "Loading the graph …" : "No checkpoint yet: the graph appears with the first one.";
+    empty.textContent = this.whyEmpty(run);
+  }
+
+  /** What stands where the map should be. */
+  whyEmpty(run) {
+    const { map, runs } = this.state.values;
+    if (!runs.length) return "No runs yet.";
+    if (!run || !map) return "Loading …";
+    if (map.kind === "other") return "There is no map from above here: see curves, settings, and the agent live.";
+    return run.checkpoints.length ? "Loading the graph …" : "No checkpoint yet: the graph comes with the first.";
   }
 }
 

@@ -54,7 +54,9 @@ export class Documents {
       const map = await this.maps.get(run);
       if (this.state.values.run !== run) return;
       // In a grid the four headings of a cell look alike to an agent; in a maze they show different walls.
-      const headings = this.state.values.map?.world === known.world_key ? {} : { headings: map.kind === "maze" ? "best" : "mean" };
+      const headings = this.state.values.map?.world === known.world_key ? {} : {
+        headings: map.kind === "maze" ? "best" : "mean",
+      };
       this.state.update({ map: { ...map, world: known.world_key }, ...headings });
     } catch (error) {
       this.maps.delete(run);
@@ -65,7 +67,17 @@ export class Documents {
   /** What was chosen in another world means nothing in this one. */
   leaveWorld() {
     const task = { start: null, goal: null, picture: null, level: null, pair: null };
-    this.state.update({ map: null, graph: null, reference: null, picked: null, hover: null, cursor: null, session: null, players: [], task });
+    this.state.update({
+      map: null,
+      graph: null,
+      reference: null,
+      picked: null,
+      hover: null,
+      cursor: null,
+      session: null,
+      players: [],
+      task,
+    });
   }
 
   /** The key of a graph; the last checkpoint is another one whenever training wrote it anew. */
@@ -112,6 +124,9 @@ export class Documents {
   /** The neighbours on the slider are likely to be asked for next. */
   fetchNext(run, checkpoint) {
     const place = run.checkpoints.findIndex((one) => one.name === checkpoint);
-    for (const next of [run.checkpoints[place - 1], run.checkpoints[place + 1]]) if (next) this.fetch(run, next.name).catch(() => {});
+    for (const next of [
+      run.checkpoints[place - 1],
+      run.checkpoints[place + 1],
+    ]) if (next) this.fetch(run, next.name).catch(() => {});
   }
 }

@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element. Properties that begin with `on` are listeners, `data` holds data attributes, `class` and the rest are
+ * Make an element. Properties that begin with `on` are listeners, `data` holds data attributes, the rest are
  * attributes; null and false leave an attribute out.
  * @param {string} tag
  * @param {Record<string, any>} [properties]
@@ -23,7 +23,10 @@ function furnish(node, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "data") Object.assign(node.dataset, value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(
+      name,
+      value === true ? "" : value,
+    );
   }
   for (const child of children) if (child !== null && child !== undefined && child !== false) node.append(child);
   return node;

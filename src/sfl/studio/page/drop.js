@@ -10,8 +10,14 @@ const LARGEST = 5e6; // bytes; the server takes no larger question
 export function takePictures(state, take, live) {
   const read = (file) => {
     if (!live) return say(state, SERVERLESS);
-    if (!["image/png", "image/jpeg"].includes(file.type)) return say(state, `A goal is a PNG or JPEG picture; ${file.name || "this"} is ${file.type || "something else"}.`);
-    if (file.size > LARGEST) return say(state, `${file.name} is too large for a goal picture; ${LARGEST / 1e6} MB are the most.`);
+    if (!["image/png", "image/jpeg"].includes(file.type)) return say(
+      state,
+      `A goal is a PNG or JPEG picture; ${file.name || "this"} is ${file.type || "something else"}.`,
+    );
+    if (file.size > LARGEST) return say(
+      state,
+      `${file.name} is too large for a goal picture; ${LARGEST / 1e6} MB are the most.`,
+    );
     const reader = new FileReader();
     reader.onload = () => take(String(reader.result));
     return reader.readAsDataURL(file);

@@ -21,7 +21,10 @@ export function usedRange([low, high], values) {
   const eighth = (high - low) / 8;
   const below = Math.floor((known.reduce((one, other) => Math.min(one, other), Infinity) - low) / eighth + 1e-9);
   const above = Math.ceil((known.reduce((one, other) => Math.max(one, other), -Infinity) - low) / eighth - 1e-9);
-  return known.length && above > below ? [low + Math.max(0, below) * eighth, low + Math.min(8, above) * eighth] : [low, high];
+  return known.length && above > below ? [
+    low + Math.max(0, below) * eighth,
+    low + Math.min(8, above) * eighth,
+  ] : [low, high];
 }
 
 /** Left, low, right, high of the square of place number `place`, in the world. */
@@ -43,14 +46,22 @@ export function placeAt(places, kind, x, y) {
 
 /**
  * @param {CanvasRenderingContext2D} pen @param {any} view @param {any} map
- * @param {{places: any, values: number[][], range: number[], headings: string, thresholds: Record<string, number|null>}} field
+ * @param {{places: any, values: number[][], range: number[], headings: string,
+ *   thresholds: Record<string, number>}} field
  */
 export function drawField(pen, view, map, field) {
   const [low, high] = field.range;
   const share = (value) => (value - low) / Math.max(high - low, 1e-9);
   field.values.forEach((values, place) => {
     const square = squareOf(field.places, place, map.kind);
-    if (field.headings === "each" && values.length > 1) drawWedges(pen, view, square, field.places.headings, values, share);
+    if (field.headings === "each" && values.length > 1) drawWedges(
+      pen,
+      view,
+      square,
+      field.places.headings,
+      values,
+      share,
+    );
     else drawSquare(pen, view, square, placeValue(values, field.headings), share);
   });
 }
@@ -88,7 +99,10 @@ export function outline(places, kind, above) {
   const lattice = new Map();
   const at = (place) => {
     const [x0, y0] = squareOf(places, place, kind);
-    return [Math.round(x0 / places.side - (kind === "grid" ? 0.5 : 0)), Math.round(y0 / places.side - (kind === "grid" ? 0.5 : 0))];
+    return [
+      Math.round(x0 / places.side - (kind === "grid" ? 0.5 : 0)),
+      Math.round(y0 / places.side - (kind === "grid" ? 0.5 : 0)),
+    ];
   };
   above.forEach((_, place) => lattice.set(at(place).join(), place));
   const sides = [];

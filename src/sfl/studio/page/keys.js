@@ -5,17 +5,65 @@ import { bearing, snapped } from "./pointer.js";
 import { COLOURINGS } from "./look.js";
 
 const LIST = [
-  ["Map", [["arrows", "move the cross-hairs (map in focus; Shift: farther)"], ["Enter", "field from the cross-hairs"], ["A, then B", "start and goal at the cross-hairs: the agent goes"], ["Q E", "turn the reference; W: any heading"], ["+ − 0", "closer, farther, all of it"], ["V D", "mouse looks, mouse sends"], ["M", "focus the map"]]],
-  ["Mouse", [["click", "field from a place or landmark"], ["drag", "pan; the handle of the reference turns it"], ["Shift-drag", "send the agent from here to there"], ["wheel", "zoom"], ["drop a picture", "it becomes the goal"]]],
-  ["Graph", [["← →", "checkpoint before, next"], ["G", "watch the graph grow"], ["C", "colour by the next quantity"], ["F", "filters of edges"], ["X", "coverage"], ["K", "tasks"]]],
-  ["Episode", [["Space", "play, pause"], [". ,", "one step on, one back"], ["R", "from the beginning"], ["< >", "slower, faster"], ["Esc", "end it; clear the field"]]],
-  ["Page", [["1 2 3 4", "place, live, curves, settings"], ["[ ]", "run before, next"], ["T", "light, dark, auto"], ["P", "projector"], ["?", "this list"]]],
+  [
+    "Map",
+    [
+      ["arrows", "move the cross-hairs (map in focus; Shift: farther)"],
+      ["Enter", "field from the cross-hairs"],
+      ["A, then B", "start and goal at the cross-hairs: the agent goes"],
+      ["Q E", "turn the reference; W: any heading"],
+      ["+ − 0", "closer, farther, all of it"],
+      ["V D", "mouse looks, mouse sends"],
+      ["M", "focus the map"],
+    ],
+  ],
+  [
+    "Mouse",
+    [
+      ["click", "field from a place or landmark"],
+      ["drag", "pan; the handle of the reference turns it"],
+      ["Shift-drag", "send the agent from here to there"],
+      ["wheel", "zoom"],
+      ["drop a picture", "it becomes the goal"],
+    ],
+  ],
+  [
+    "Graph",
+    [
+      ["← →", "checkpoint before, next"],
+      ["G", "watch the graph grow"],
+      ["C", "colour by the next quantity"],
+      ["F", "filters of edges"],
+      ["X", "coverage"],
+      ["K", "tasks"],
+    ],
+  ],
+  [
+    "Episode",
+    [
+      ["Space", "play, pause"],
+      [". ,", "one step on, one back"],
+      ["R", "from the beginning"],
+      ["< >", "slower, faster"],
+      ["Esc", "end it; clear the field"],
+    ],
+  ],
+  [
+    "Page",
+    [
+      ["1 2 3 4", "place, live, curves, settings"],
+      ["[ ]", "run before, next"],
+      ["T", "light, dark, auto"],
+      ["P", "projector"],
+      ["?", "this list"],
+    ],
+  ],
 ];
 
 export class Keys {
   /**
    * @param {import("./state.js").State} state
-   * @param {{panel: import("./map.js").MapPanel, runs: any, display: any, live: import("./live.js").Live, livePanel: any, acts: any}} parts
+   * @param {{panel: import("./map.js").MapPanel, runs: any, display: any, live: any, livePanel: any, acts: any}} parts
    */
   constructor(state, parts) {
     this.state = state;
@@ -28,8 +76,17 @@ export class Keys {
 
   makeHelp() {
     const groups = LIST.map(([title, keys]) =>
-      el("section", {}, el("h3", {}, title), el("dl", {}, ...keys.flatMap(([key, text]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, text)]))));
-    const close = el("button", { class: "plain", "aria-label": "Close", data: { testid: "keys-close" }, onclick: () => byId("keys").close() }, icon("close"));
+      el(
+        "section",
+        {},
+        el("h3", {}, title),
+        el("dl", {}, ...keys.flatMap(([key, text]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, text)])),
+      ));
+    const close = el(
+      "button",
+      { class: "plain", "aria-label": "Close", data: { testid: "keys-close" }, onclick: () => byId("keys").close() },
+      icon("close"),
+    );
     fill(byId("keys"), el("h2", {}, "Keys and mouse", close), el("div", { class: "columns" }, ...groups));
     byId("keys").addEventListener("click", (event) => event.target === byId("keys") && byId("keys").close());
   }
@@ -53,11 +110,16 @@ export class Keys {
       ArrowLeft: () => runs.shift(-1), ArrowRight: () => runs.shift(1), g: () => runs.grow(),
       "+": () => zoom(1.35), "=": () => zoom(1.35), "-": () => zoom(1 / 1.35), 0: () => zoom(null),
       v: () => state.update({ tool: "look" }), d: () => state.update({ tool: "send" }), m: () => panel.box.focus(),
-      c: () => this.nextColour(), f: () => state.update({ filters: !state.values.filters }), x: () => layer("coverage"), k: () => layer("tasks"),
-      " ": () => live.toggle(), ".": () => live.step(1), ",": () => live.step(-1), r: () => live.again(), "<": () => livePanel.faster(-1), ">": () => livePanel.faster(1),
+      c: () => this.nextColour(), f: () => state.update(
+        { filters: !state.values.filters },
+      ), x: () => layer("coverage"), k: () => layer("tasks"),
+      " ": () => live.toggle(), ".": () => live.step(1), ",": () => live.step(-1), r: () => live.again(),
+      "<": () => livePanel.faster(-1), ">": () => livePanel.faster(1),
       q: () => this.turn(-1), e: () => this.turn(1), w: () => this.turn(0),
       1: () => display.tab(0), 2: () => display.tab(1), 3: () => display.tab(2), 4: () => display.tab(3),
-      "[": () => this.nextRun(-1), "]": () => this.nextRun(1), t: () => display.nextTheme(), p: () => state.update({ projector: !state.values.projector }),
+      "[": () => this.nextRun(-1), "]": () => this.nextRun(1), t: () => display.nextTheme(), p: () => state.update(
+        { projector: !state.values.projector },
+      ),
       "?": () => this.help(),
       Escape: () => (state.values.session ? live.stop() : acts.look(null, null)),
     };
@@ -87,10 +149,19 @@ export class Keys {
     }
     if (!cursor) return false;
     if (event.key === "Enter") this.acts.look([...cursor, null], null);
-    else if (event.key === "a") this.state.update({ session: null, task: { start: [...cursor, 0], goal: null, picture: null, level: null, pair: null } });
+    else if (event.key === "a") this.state.update({
+      session: null,
+      task: { start: [...cursor, 0], goal: null, picture: null, level: null, pair: null },
+    });
     else if (event.key === "b" && task.start) {
       const degrees = bearing(map, task.start, cursor);
-      this.acts.go({ start: [task.start[0], task.start[1], degrees], goal: [...cursor, degrees], picture: null, level: null, pair: null });
+      this.acts.go({
+        start: [task.start[0], task.start[1], degrees],
+        goal: [...cursor, degrees],
+        picture: null,
+        level: null,
+        pair: null,
+      });
     } else return false;
     return true;
   }

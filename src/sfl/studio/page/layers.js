@@ -8,8 +8,8 @@ import { drawGround, drawWalls, withinFloor } from "./ground.js";
 const STROKE = 256;
 
 /**
- * @typedef {{map: any, graph: any, look: any, layers: Record<string, boolean>, field: any, tasks: any[], busy: boolean}} Scene
- *   `busy`: agents are at play, and the graph steps back
+ * @typedef {{map: any, graph: any, look: any, layers: Record<string, boolean>, field: any, tasks: any[],
+ *   busy: boolean}} Scene  `busy`: agents are at play, and the graph steps back
  * @param {CanvasRenderingContext2D} pen @param {any} view @param {Scene} scene @param {Record<string, string>} theme
  */
 export function drawScene(pen, view, scene, theme) {
@@ -82,7 +82,8 @@ function segments(pen, view, edges, look, ids) {
     const [one, other] = [edges.source[edge], edges.target[edge]];
     const [x0, y0] = [view.left(look.x[one]), view.top(look.y[one])];
     const [x1, y1] = [view.left(look.x[other]), view.top(look.y[other])];
-    if ((x0 < 0 && x1 < 0) || (y0 < 0 && y1 < 0) || (x0 > width && x1 > width) || (y0 > height && y1 > height)) continue;
+    const aside = (x0 < 0 && x1 < 0) || (x0 > width && x1 > width);
+    if (aside || (y0 < 0 && y1 < 0) || (y0 > height && y1 > height)) continue;
     pen.moveTo(x0, y0);
     pen.lineTo(x1, y1);
     drawn += 1;

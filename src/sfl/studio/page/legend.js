@@ -9,7 +9,10 @@ export class Legend {
   /** @param {import("./state.js").State} state @param {import("./map.js").MapPanel} panel @param {any} source */
   constructor(state, panel, source) {
     [this.state, this.panel, this.source] = [state, panel, source];
-    state.watch(["graph", "map", "colourBy", "filters", "layers", "field", "fields", "thresholds", "theme", "session"], () => this.showLegend());
+    state.watch(
+      ["graph", "map", "colourBy", "filters", "layers", "field", "fields", "thresholds", "theme", "session"],
+      () => this.showLegend(),
+    );
     state.watch(["hover", "picked", "field"], () => this.showTip());
     state.watch(["tool", "map"], () => this.showTool());
     panel.onMove(() => this.showScale());
@@ -30,14 +33,36 @@ export class Legend {
   fieldParts({ score, range }, { values }) {
     const { thresholds } = this.state.values;
     const [low, high] = usedRange(range, values);
-    const ticks = Object.entries(thresholds).filter(([name, value]) => THRESHOLDS[name] && value >= low && value <= high).map(([name, value]) =>
-      el("i", { class: "tick", style: `left:${(100 * (value - low)) / (high - low)}%;background:${THRESHOLDS[name].colour}`, title: `${name} ${value}` }));
-    return [el("span", {}, `${score ?? "score"} of every place to the marked one`), scaleBar("viridis", number(low), number(high), ticks)];
+    const ticks = Object.entries(thresholds).filter(
+      ([name, value]) => THRESHOLDS[name] && value >= low && value <= high,
+    ).map(([name, value]) =>
+      el(
+        "i",
+        {
+          class: "tick",
+          style: `left:${(100 * (value - low)) / (high - low)}%;background:${THRESHOLDS[name].colour}`,
+          title: `${name} ${value}`,
+        },
+      ));
+    return [
+      el("span", {}, `${score ?? "score"} of every place to the marked one`),
+      scaleBar("viridis", number(low), number(high), ticks),
+    ];
   }
 
   graphParts({ title, ramp, low, high, entries, note }) {
-    const items = entries.map(({ colour, text }) => el("li", {}, el("i", { class: "swatch", style: `background:${colour}` }), text));
-    const parts = [el("span", {}, title), ramp && scaleBar(ramp, low, high, []), items.length > 0 && el("ul", {}, ...items), el("span", { class: "quiet" }, note)];
+    const items = entries.map(({ colour, text }) => el(
+      "li",
+      {},
+      el("i", { class: "swatch", style: `background:${colour}` }),
+      text,
+    ));
+    const parts = [
+      el("span", {}, title),
+      ramp && scaleBar(ramp, low, high, []),
+      items.length > 0 && el("ul", {}, ...items),
+      el("span", { class: "quiet" }, note),
+    ];
     return parts.filter(Boolean);
   }
 
@@ -45,7 +70,12 @@ export class Legend {
     const { graph, layers, field } = this.state.values;
     if (!layers.coverage || !graph?.coverage?.visits || field) return [];
     const { low, high } = scaleOf(graph.coverage.visits.filter(Boolean), true);
-    return [el("div", {}, el("span", {}, "visits of a square (logarithmic)"), scaleBar("cividis", number(low), number(high), []))];
+    return [el(
+      "div",
+      {},
+      el("span", {}, "visits of a square (logarithmic)"),
+      scaleBar("cividis", number(low), number(high), []),
+    )];
   }
 
   /** What the signs on the map mean, as far as they are there. */
@@ -54,9 +84,19 @@ export class Legend {
     const signs = [];
     if (map.start) signs.push(el("li", {}, el("i", { class: "home" }, "S"), "start of training"));
     if (graph?.frontier.length && layers.frontier && !field && !session) {
-      signs.push(el("li", { title: graph.frontier_rule ?? "" }, el("i", { class: "frontier" }), `frontier (${number(graph.frontier.length)})`));
+      signs.push(el(
+        "li",
+        { title: graph.frontier_rule ?? "" },
+        el("i", { class: "frontier" }),
+        `frontier (${number(graph.frontier.length)})`,
+      ));
     }
-    if (!filters && !field && this.panel.look?.removed.length) signs.push(el("li", {}, el("i", { class: "removed" }), "filtered out"));
+    if (!filters && !field && this.panel.look?.removed.length) signs.push(el(
+      "li",
+      {},
+      el("i", { class: "removed" }),
+      "filtered out",
+    ));
     if (session) signs.push(el("li", {}, el("i", { class: "believed" }), "believes to be here"));
     return signs.length ? [el("ul", { class: "signs" }, ...signs)] : [];
   }
@@ -68,7 +108,9 @@ export class Legend {
     if (box.hidden) return;
     const about = 90 / this.panel.view.scale;
     const power = 10 ** Math.floor(Math.log10(about));
-    const length = map.kind === "grid" ? Math.max(1, Math.round(about)) : [5, 2, 1].find((times) => times * power <= about) * power;
+    const length = map.kind === "grid" ? Math.max(1, Math.round(about)) : [5, 2, 1].find(
+      (times) => times * power <= about,
+    ) * power;
     const unit = length === 1 ? map.unit : `${map.unit}s`;
     fill(box, el("i", { style: `width:${length * this.panel.view.scale}px` }), `${number(length)} ${unit}`);
   }
@@ -80,7 +122,8 @@ export class Legend {
     const canSend = this.source.live;
     byId("tools").hidden = !canSend;
     byId("hint").hidden = !map || map.kind === "other";
-    const look = `Click a place for its field, drag to pan${canSend ? ", Shift-drag to send the agent" : ", wheel to zoom"}`;
+    const third = canSend ? "Shift-drag to send the agent" : "wheel to zoom";
+    const look = `Click a place for its field, drag to pan, ${third}`;
     byId("hint").textContent = tool === "send" ? "Drag from a start to a goal, or click the two" : look;
   }
 
@@ -103,7 +146,15 @@ export class Legend {
     const { headings } = fields.places;
     const turned = field.values[place].map((value, heading) => `${Math.round(headings[heading])}° ${number(value)}`);
     const mean = placeValue(field.values[place], "mean");
-    fill(tip, el("div", {}, el("strong", {}, `${fields.score ?? "score"} ${number(mean)}`), headings.length > 1 && el("p", { class: "quiet" }, turned.join(" · "))));
+    fill(
+      tip,
+      el(
+        "div",
+        {},
+        el("strong", {}, `${fields.score ?? "score"} ${number(mean)}`),
+        headings.length > 1 && el("p", { class: "quiet" }, turned.join(" · ")),
+      ),
+    );
   }
 
   showTip() {
@@ -115,7 +166,11 @@ export class Legend {
     const checkpoint = checkpointOf(this.state, run);
     const address = this.source.picture(run, hover, checkpoint, graph.env_steps);
     const lines = figures(graph, hover, map).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
-    fill(tip, address && pictureOf(address), el("div", {}, el("strong", {}, `Landmark ${hover}`), el("dl", {}, ...lines.flat())));
+    fill(
+      tip,
+      address && pictureOf(address),
+      el("div", {}, el("strong", {}, `Landmark ${hover}`), el("dl", {}, ...lines.flat())),
+    );
     this.placeTip();
   }
 
@@ -144,7 +199,9 @@ export function pictureOf(address, alt = "") {
 export function figures(graph, id, map) {
   const { landmarks, edges } = graph;
   const touching = [];
-  edges.source.forEach((source, edge) => (source === id || edges.target[edge] === id) && edges.in_force[edge] && touching.push(edge));
+  edges.source.forEach(
+    (source, edge) => (source === id || edges.target[edge] === id) && edges.in_force[edge] && touching.push(edge),
+  );
   const tried = touching.map((edge) => edges.success[edge]).filter((share) => share !== null);
   const mean = tried.length ? percent(tried.reduce((sum, share) => sum + share, 0) / tried.length) : "–";
   const digits = (value) => (map?.kind === "grid" ? String(value) : number(Math.round(value)));

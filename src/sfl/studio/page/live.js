@@ -108,7 +108,12 @@ export class Live {
     const chosen = values.players.length ? values.players : [{ run: values.run, checkpoint: null }];
     const known = chosen.map(({ run, checkpoint }) => {
       const found = values.runs.find((one) => one.id === run);
-      return { run, checkpoint: checkpoint ?? checkpointOf(this.state, run), title: found?.title ?? run, can: found?.can_play };
+      return {
+        run,
+        checkpoint: checkpoint ?? checkpointOf(this.state, run),
+        title: found?.title ?? run,
+        can: found?.can_play,
+      };
     });
     return known.filter((player) => player.can && player.checkpoint);
   }

@@ -11,11 +11,19 @@ const ROOMY = 950; // pixels of height
 const SPEEDS = [1, 2, 4, 8, 15, 30, 60];
 
 export class LivePanel {
-  /** @param {import("./state.js").State} state @param {any} source @param {import("./live.js").Live} live @param {(file: File) => void} takePicture */
+  /**
+   * @param {import("./state.js").State} state @param {any} source @param {import("./live.js").Live} live
+   * @param {(file: File) => void} takePicture
+   */
   constructor(state, source, live, takePicture) {
     Object.assign(this, { state, source, live, takePicture });
     this.box = byId("panel-live");
-    this.parts = { setup: el("details", { open: true, data: { testid: "setup" } }), goal: el("div", { class: "goal" }), transport: el("div", { class: "controls" }), cards: el("div", { class: "cards" }) };
+    this.parts = {
+      setup: el("details", { open: true, data: { testid: "setup" } }),
+      goal: el("div", { class: "goal" }),
+      transport: el("div", { class: "controls" }),
+      cards: el("div", { class: "cards" }),
+    };
     this.deck = el("section", { class: "deck" }, this.parts.goal, this.parts.transport);
     fill(this.box, this.parts.setup, this.deck, this.parts.cards);
     this.cards = [];
@@ -31,11 +39,21 @@ export class LivePanel {
     const run = currentRun(this.state);
     if (!this.source.live) return;
     if (!run?.can_play) {
-      fill(this.parts.setup, el("summary", {}, "Players and task"), el("p", { class: "lead" }, "This run has no agent that can be played."));
+      fill(
+        this.parts.setup,
+        el("summary", {}, "Players and task"),
+        el("p", { class: "lead" }, "This run has no agent that can be played."),
+      );
       return;
     }
     const rows = this.players().map((player, place, all) => this.playerRow(player, place, all));
-    fill(this.parts.setup, el("summary", {}, "Players and task", this.addButton()), ...rows, this.taskRow(), this.pictureRow());
+    fill(
+      this.parts.setup,
+      el("summary", {}, "Players and task", this.addButton()),
+      ...rows,
+      this.taskRow(),
+      this.pictureRow(),
+    );
   }
 
   /** As chosen, or the run on the map at the checkpoint on the map. */
@@ -46,16 +64,51 @@ export class LivePanel {
 
   playerRow(player, place, all) {
     const { runs } = this.state.values;
-    const change = (part) => this.state.update({ players: all.map((one, at) => (at === place ? { ...one, ...part } : one)) });
-    const names = this.rivals().map((run) => el("option", { value: run.id, selected: run.id === player.run }, run.title));
+    const change = (part) => this.state.update(
+      { players: all.map((one, at) => (at === place ? { ...one, ...part } : one)) },
+    );
+    const names = this.rivals().map((run) => el(
+      "option",
+      { value: run.id, selected: run.id === player.run },
+      run.title,
+    ));
     const checkpoints = runs.find((run) => run.id === player.run)?.checkpoints ?? [];
     const shown = player.checkpoint ?? checkpointOf(this.state, player.run);
-    const steps = checkpoints.map(({ name, env_steps: at }) => el("option", { value: name, selected: name === shown }, `${number(at)}${name === "last" ? " (last)" : ""}`));
+    const steps = checkpoints.map(({ name, env_steps: at }) => el(
+      "option",
+      { value: name, selected: name === shown },
+      `${number(at)}${name === "last" ? " (last)" : ""}`,
+    ));
     return el("div", { class: "player-row" },
       el("i", { class: "swatch", style: `background:${kind(place)}` }),
-      el("select", { data: { testid: `player-${place}` }, "aria-label": `Run of player ${place + 1}`, onchange: (event) => change({ run: event.target.value, checkpoint: null }) }, ...names),
-      el("select", { data: { testid: `player-${place}-checkpoint` }, "aria-label": `Checkpoint of player ${place + 1}`, onchange: (event) => change({ checkpoint: event.target.value }) }, ...steps),
-      all.length > 1 && el("button", { class: "plain", data: { testid: `player-${place}-remove` }, "aria-label": `Remove player ${place + 1}`, onclick: () => this.state.update({ players: all.filter((_, at) => at !== place) }) }, icon("close")));
+      el(
+        "select",
+        {
+          data: { testid: `player-${place}` },
+          "aria-label": `Run of player ${place + 1}`,
+          onchange: (event) => change({ run: event.target.value, checkpoint: null }),
+        },
+        ...names,
+      ),
+      el(
+        "select",
+        {
+          data: { testid: `player-${place}-checkpoint` },
+          "aria-label": `Checkpoint of player ${place + 1}`,
+          onchange: (event) => change({ checkpoint: event.target.value }),
+        },
+        ...steps,
+      ),
+      all.length > 1 && el(
+        "button",
+        {
+          class: "plain",
+          data: { testid: `player-${place}-remove` },
+          "aria-label": `Remove player ${place + 1}`,
+          onclick: () => this.state.update({ players: all.filter((_, at) => at !== place) }),
+        },
+        icon("close"),
+      ));
   }
 
   /** Runs in the world of the map that can be played. */
@@ -73,13 +126,17 @@ export class LivePanel {
       const next = rivals.find((run) => !taken.includes(run.id)) ?? currentRun(this.state);
       this.state.update({ players: [...players, { run: next.id, checkpoint: null }] });
     };
-    return players.length < MOST && el("button", { class: "plain", data: { testid: "player-add" }, onclick: add }, "+ add one beside");
+    return players.length < MOST && el(
+      "button",
+      { class: "plain", data: { testid: "player-add" }, onclick: add },
+      "+ add one beside",
+    );
   }
 
   taskRow() {
     const all = this.tasks();
     const levels = Object.entries(all).filter(([, tasks]) => tasks.length);
-    if (!levels.length) return el("p", { class: "quiet" }, "Choose Send above the map, then drag from a start to a goal.");
+    if (!levels.length) return el("p", { class: "quiet" }, "Shift-drag on the map from a start to a goal.");
     // The paper's own task first; else the hardest, as easy ones may be solved where they start.
     const usual = levels.some(([name]) => name === "paper") ? "paper" : levels.at(-1)[0];
     const level = levels.some(([name]) => name === this.level) ? this.level : usual;
@@ -91,8 +148,16 @@ export class LivePanel {
       this.showSetup();
     };
     return el("div", { class: "field-row" },
-      el("select", { data: { testid: "task-level" }, "aria-label": "Level", onchange: choose }, ...levels.map(([name]) => el("option", { value: name, selected: name === level }, name))),
-      el("select", { data: { testid: "task-pair" }, "aria-label": "Task of this level" }, ...tasks.map((_, place) => el("option", { value: String(place) }, `task ${place + 1} of ${tasks.length}`))),
+      el(
+        "select",
+        { data: { testid: "task-level" }, "aria-label": "Level", onchange: choose },
+        ...levels.map(([name]) => el("option", { value: name, selected: name === level }, name)),
+      ),
+      el(
+        "select",
+        { data: { testid: "task-pair" }, "aria-label": "Task of this level" },
+        ...tasks.map((_, place) => el("option", { value: String(place) }, `task ${place + 1} of ${tasks.length}`)),
+      ),
       el("button", { class: "primary", data: { testid: "task-go" }, onclick: go }, "Go"));
   }
 
@@ -110,36 +175,100 @@ export class LivePanel {
   }
 
   pictureRow() {
-    const file = el("input", { type: "file", accept: "image/png,image/jpeg", class: "away", data: { testid: "goal-file" }, "aria-label": "Goal picture", onchange: (event) => event.target.files[0] && this.takePicture(event.target.files[0]) });
-    return el("p", { class: "quiet" }, "Or Shift-drag on the map from a start to a goal, or ", el("label", { class: "link" }, "choose a picture", file), " of the goal, or drop one onto the page.");
+    const file = el(
+      "input",
+      {
+        type: "file",
+        accept: "image/png,image/jpeg",
+        class: "away",
+        data: { testid: "goal-file" },
+        "aria-label": "Goal picture",
+        onchange: (event) => event.target.files[0] && this.takePicture(event.target.files[0]),
+      },
+    );
+    return el(
+      "p",
+      { class: "quiet" },
+      "Or Shift-drag on the map from a start to a goal, or ",
+      el("label", { class: "link" }, "choose a picture", file),
+      " of the goal, or drop one onto the page.",
+    );
   }
 
   showEpisodes(episodes) {
     if (this.source.live) return;
     if (!episodes.length) {
-      fill(this.parts.setup, el("summary", {}, "Recorded episodes"), el("p", { class: "lead" }, "This page was exported without episodes."));
+      fill(
+        this.parts.setup,
+        el("summary", {}, "Recorded episodes"),
+        el("p", { class: "lead" }, "This page was exported without episodes."),
+      );
       return;
     }
     const play = (place) => this.live.replay(episodes[place]);
-    const options = episodes.map((episode, place) => el("option", { value: String(place) }, episode.title ?? `Episode ${place + 1}`));
+    const options = episodes.map((episode, place) => el(
+      "option",
+      { value: String(place) },
+      episode.title ?? `Episode ${place + 1}`,
+    ));
     fill(this.parts.setup, el("summary", {}, "Recorded episodes"),
       el("div", { class: "field-row" },
-        el("select", { data: { testid: "episode" }, "aria-label": "Episode", onchange: (event) => play(Number(event.target.value)) }, ...options),
-        el("button", { class: "primary", data: { testid: "episode-play" }, onclick: () => play(Number(byId("episode").value)) }, "Show")));
+        el(
+          "select",
+          {
+            data: { testid: "episode" },
+            "aria-label": "Episode",
+            onchange: (event) => play(Number(event.target.value)),
+          },
+          ...options,
+        ),
+        el(
+          "button",
+          { class: "primary", data: { testid: "episode-play" }, onclick: () => play(Number(byId("episode").value)) },
+          "Show",
+        )));
   }
 
   makeTransport() {
     const { live, state } = this;
-    const button = (testid, picture, title, act) => el("button", { class: "round", data: { testid }, title, "aria-label": title, onclick: act }, icon(picture));
-    const speeds = SPEEDS.map((speed) => el("option", { value: String(speed), selected: speed === state.values.speed }, `${speed}/s`));
+    const button = (testid, picture, title, act) => el(
+      "button",
+      { class: "round", data: { testid }, title, "aria-label": title, onclick: act },
+      icon(picture),
+    );
+    const speeds = SPEEDS.map((speed) => el(
+      "option",
+      { value: String(speed), selected: speed === state.values.speed },
+      `${speed}/s`,
+    ));
     fill(this.parts.transport,
       el("div", { class: "transport" },
         button("play", "play", "Play or pause (Space)", () => live.toggle()),
         button("step", "step", "One step (.)", () => live.step(1)),
         button("again", "again", "From the beginning (R)", () => live.again()),
         button("stop", "stop", "End it (Esc)", () => live.stop()),
-        el("select", { data: { testid: "speed" }, title: "Steps a second (< >)", "aria-label": "Steps a second", onchange: (event) => state.update({ speed: Number(event.target.value) }) }, ...speeds)),
-      el("input", { type: "range", min: "0", step: "1", value: "0", data: { testid: "scrub" }, "aria-label": "Step", oninput: (event) => live.scrub(event.target.value) }),
+        el(
+          "select",
+          {
+            data: { testid: "speed" },
+            title: "Steps a second (< >)",
+            "aria-label": "Steps a second",
+            onchange: (event) => state.update({ speed: Number(event.target.value) }),
+          },
+          ...speeds,
+        )),
+      el(
+        "input",
+        {
+          type: "range",
+          min: "0",
+          step: "1",
+          value: "0",
+          data: { testid: "scrub" },
+          "aria-label": "Step",
+          oninput: (event) => live.scrub(event.target.value),
+        },
+      ),
       el("output", { data: { testid: "step-count" } }));
   }
 
@@ -183,7 +312,11 @@ export class LivePanel {
     const picture = session.players.find((player) => player.begin)?.begin.goal_picture ?? session.picture;
     if (!picture || !this.parts.goal.hidden) return;
     const words = session.goal ? "Goal B" : "Goal (place not told)";
-    fill(this.parts.goal, el("img", { src: picture, alt: "The goal", data: { testid: "goal-picture" } }), el("p", { class: "quiet" }, words));
+    fill(
+      this.parts.goal,
+      el("img", { src: picture, alt: "The goal", data: { testid: "goal-picture" } }),
+      el("p", { class: "quiet" }, words),
+    );
     this.parts.goal.hidden = false;
   }
 }

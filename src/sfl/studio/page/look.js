@@ -5,8 +5,10 @@ import { number } from "./dom.js";
 
 /**
  * @typedef {{colour: string, ids: number[]}} Group  things of one colour, drawn in one stroke
- * @typedef {{x: number[], y: number[], dots: Group[], lines: Group[], removed: number[], untried: number[], legend: Legend}} Look
- * @typedef {{title: string, ramp: string|null, low: string, high: string, entries: {colour: string, text: string}[], note: string}} Legend
+ * @typedef {{x: number[], y: number[], dots: Group[], lines: Group[], removed: number[], untried: number[],
+ *   legend: Legend}} Look
+ * @typedef {{title: string, ramp: string|null, low: string, high: string, entries: {colour: string, text: string}[],
+ *   note: string}} Legend
  */
 
 export const COLOURINGS = {
@@ -36,10 +38,17 @@ export function lookOf(graph, map, colourBy, filters, theme) {
     look.untried = inForce.filter((edge) => edges.success[edge] === null);
     const lines = graded(tried, (edge) => edges.success[edge], RAMPS.cividis);
     const legend = bar("share of walks along an edge that arrived", "cividis", "0%", "100%", note);
-    if (look.untried.length) legend.entries.push({ colour: theme.edge, text: `${number(look.untried.length)} never tried` });
+    if (look.untried.length) legend.entries.push({
+      colour: theme.edge,
+      text: `${number(look.untried.length)} never tried`,
+    });
     return { ...look, dots: [{ colour: theme.muted, ids: landmarks.x.map((_, id) => id) }], lines, legend };
   }
-  if (colourBy === "component") return { ...look, ...byComponent(graph, inForce, theme), ...componentLegend(graph, theme, note) };
+  if (colourBy === "component") return {
+    ...look,
+    ...byComponent(graph, inForce, theme),
+    ...componentLegend(graph, theme, note),
+  };
   const values = colourBy === "order" ? landmarks.added : landmarks.visits;
   const scale = scaleOf(values, colourBy === "visits");
   const dots = graded([...values.keys()], (id) => scale.share(values[id]), RAMPS.viridis);
@@ -49,7 +58,8 @@ export function lookOf(graph, map, colourBy, filters, theme) {
 
 function edgeNote(inForce, removed, filters) {
   const all = inForce + removed;
-  return filters ? `${number(inForce)} of ${number(all)} edges pass the filters` : `${number(inForce)} edges in force, ${number(removed)} filtered out`;
+  if (filters) return `${number(inForce)} of ${number(all)} edges pass the filters`;
+  return `${number(inForce)} edges in force, ${number(removed)} filtered out`;
 }
 
 function bar(title, ramp, low, high, note) {
@@ -72,7 +82,9 @@ function componentSizes(graph) {
 
 function byComponent(graph, inForce, theme) {
   const sizes = componentSizes(graph);
-  const colours = new Map(sizes.map(([component, size], place) => [component, place < NAMED && size > 1 ? theme.kinds[place] : theme.muted]));
+  const colours = new Map(
+    sizes.map(([component, size], place) => [component, place < NAMED && size > 1 ? theme.kinds[place] : theme.muted]),
+  );
   const sorted = (ids, component) => {
     const groups = new Map();
     for (const id of ids) {
@@ -93,7 +105,10 @@ function componentLegend(graph, theme, note) {
   const sizes = componentSizes(graph);
   const named = sizes.filter(([, size], place) => place < NAMED && size > 1);
   const entries = named.map(([, size], place) => ({ colour: kind(place), text: number(size) }));
-  if (sizes.length > named.length) entries.push({ colour: theme.muted, text: `${number(sizes.length - named.length)} smaller` });
+  if (sizes.length > named.length) entries.push({
+    colour: theme.muted,
+    text: `${number(sizes.length - named.length)} smaller`,
+  });
   const title = `landmarks of each component (${number(sizes.length)} in all)`;
   return { legend: { title, ramp: null, low: "", high: "", entries, note } };
 }
@@ -107,6 +122,8 @@ function places(landmarks, map) {
   const key = (id) => `${landmarks.x[id]} ${landmarks.y[id]}`;
   landmarks.x.forEach((_, id) => total.set(key(id), (total.get(key(id)) ?? 0) + 1));
   const moved = (values, part) =>
-    known(values).map((value, id) => (total.get(key(id)) > 1 ? value + RING * part((landmarks.degrees[id] * Math.PI) / 180) : value));
+    known(values).map(
+      (value, id) => (total.get(key(id)) > 1 ? value + RING * part((landmarks.degrees[id] * Math.PI) / 180) : value),
+    );
   return { x: moved(landmarks.x, Math.cos), y: moved(landmarks.y, Math.sin) };
 }

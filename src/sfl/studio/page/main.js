@@ -37,13 +37,27 @@ function show(state, panel, field) {
     get live() {
       const { session, playhead, playing } = values;
       if (!session) return null;
-      const players = session.players.map(({ run, checkpoint, steps, end }) => ({ run, checkpoint, steps: steps.length, outcome: end?.outcome ?? null }));
+      const players = session.players.map(
+        ({ run, checkpoint, steps, end }) => ({ run, checkpoint, steps: steps.length, outcome: end?.outcome ?? null }),
+      );
       return { id: session.id, playhead, playing, edge: session.edge, over: session.over, players };
     },
     get state() {
       const { run, checkpoints, colourBy, filters, tool, tab, reference, picked, hover } = values;
       const landmarks = values.graph?.landmarks.x.length ?? 0;
-      return { run, checkpoints: { ...checkpoints }, colourBy, filters, tool, tab, reference, picked, hover, landmarks, field: values.field !== null };
+      return {
+        run,
+        checkpoints: { ...checkpoints },
+        colourBy,
+        filters,
+        tool,
+        tab,
+        reference,
+        picked,
+        hover,
+        landmarks,
+        field: values.field !== null,
+      };
     },
     fps: () => panel.frames.rate,
     screen: (x, y) => {
@@ -61,10 +75,24 @@ function begin() {
   const field = new FieldKeeper(state, source);
   const live = new Live(state, source);
   const acts = {
-    look: (reference, picked) => state.update({ reference, picked, ...(reference ? { tab: "place", session: null } : {}) }),
+    look: (reference, picked) => state.update({
+      reference,
+      picked,
+      ...(reference ? { tab: "place", session: null } : {}),
+    }),
     go: (task) => live.go(task),
   };
-  const picture = takePictures(state, (url) => live.go({ start: state.values.task.start ?? state.values.map?.start ?? null, goal: null, picture: url, level: null, pair: null }), source.live);
+  const picture = takePictures(
+    state,
+    (url) => live.go({
+      start: state.values.task.start ?? state.values.map?.start ?? null,
+      goal: null,
+      picture: url,
+      level: null,
+      pair: null,
+    }),
+    source.live,
+  );
   new Pointer(state, panel, acts);
   new Legend(state, panel, source);
   const runs = new RunsPanel(state);

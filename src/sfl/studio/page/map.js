@@ -37,7 +37,18 @@ export class MapPanel {
     state.watch(["map"], () => this.newWorld());
     state.watch(["graph", "colourBy", "filters", "theme"], () => this.repaint());
     state.watch(["layers", "field", "thresholds", "headings", "map", "task", "session"], () => this.touch("picture"));
-    const moving = ["hover", "picked", "reference", "task", "session", "playhead", "cursor", "run", "checkpoints", "projector"];
+    const moving = [
+      "hover",
+      "picked",
+      "reference",
+      "task",
+      "session",
+      "playhead",
+      "cursor",
+      "run",
+      "checkpoints",
+      "projector",
+    ];
     state.watch(moving, () => this.touch("moving"));
     this.resize();
   }
@@ -140,10 +151,24 @@ export class MapPanel {
   scene() {
     const { values } = this.state;
     const { map, graph, layers, field, fields, thresholds, headings, task, session } = values;
-    const shown = field && fields?.places ? { places: fields.places, range: usedRange(fields.range, field.values), values: field.values, thresholds, headings } : null;
+    const shown = field && fields?.places ? {
+      places: fields.places,
+      range: usedRange(fields.range, field.values),
+      values: field.values,
+      thresholds,
+      headings,
+    } : null;
     const levels = Object.keys(map.tasks ?? {});
     const level = task.level ?? levels[0];
-    return { map, graph, look: this.look, layers, field: shown, tasks: map.tasks?.[level] ?? [], busy: session !== null };
+    return {
+      map,
+      graph,
+      look: this.look,
+      layers,
+      field: shown,
+      tasks: map.tasks?.[level] ?? [],
+      busy: session !== null,
+    };
   }
 
   showPicture() {

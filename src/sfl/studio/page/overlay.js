@@ -17,13 +17,24 @@ export function handleAt(view, [x, y, degrees]) {
   return [view.left(x) + HANDLE * right, view.top(y) + HANDLE * down];
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {any} view @param {any} values the state @param {any} look @param {Record<string, string>} theme */
+/**
+ * @param {CanvasRenderingContext2D} pen @param {any} view @param {any} values the state @param {any} look
+ * @param {Record<string, any>} theme
+ */
 export function drawOverlay(pen, view, values, look, theme) {
   const { session, task, reference, cursor } = values;
   if (look) {
     const radius = dotRadius(view, look.x.length) + 3;
     for (const [id, width] of [[values.hover, 2], [values.picked, 3]]) {
-      if (id !== null && id < look.x.length) ring(pen, view.left(look.x[id]), view.top(look.y[id]), radius, theme.accent, width, theme);
+      if (id !== null && id < look.x.length) ring(
+        pen,
+        view.left(look.x[id]),
+        view.top(look.y[id]),
+        radius,
+        theme.accent,
+        width,
+        theme,
+      );
     }
   }
   if (reference) drawReference(pen, view, reference, theme);

@@ -10,7 +10,10 @@ const HEADINGS = { mean: "mean of headings", best: "best heading", each: "each h
 const LISTED = 200; // landmarks in the list of a world without a map
 
 export class PlacePanel {
-  /** @param {import("./state.js").State} state @param {any} source @param {{look: (pose: any, landmark: number|null) => void}} acts */
+  /**
+   * @param {import("./state.js").State} state @param {any} source
+   * @param {{look: (pose: any, landmark: number|null) => void}} acts
+   */
   constructor(state, source, acts) {
     [this.state, this.source, this.acts] = [state, source, acts];
     this.box = byId("panel-place");
@@ -29,10 +32,18 @@ export class PlacePanel {
     const { graph, reference, map } = this.state.values;
     this.parts.overview.hidden = !run || reference !== null;
     if (this.parts.overview.hidden) return;
-    const lines = [["agent", run.agent], ["trained", `${number(run.env_steps)} of ${number(run.planned_steps)} steps, ${run.state}`], ...(graph ? graphFacts(graph) : [])];
+    const lines = [
+      ["agent", run.agent],
+      ["trained", `${number(run.env_steps)} of ${number(run.planned_steps)} steps, ${run.state}`],
+      ...(graph ? graphFacts(graph) : []),
+    ];
     fill(this.parts.overview,
       el("h2", {}, run.title),
-      el("dl", { data: { testid: "overview" } }, ...lines.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
+      el(
+        "dl",
+        { data: { testid: "overview" } },
+        ...lines.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),
+      ),
       graph?.note && el("p", { class: "quiet" }, graph.note),
       graph && map?.kind === "other" && landmarkList(graph));
   }
@@ -46,7 +57,12 @@ export class PlacePanel {
     fill(
       this.parts.landmark,
       el("h2", {}, `Landmark ${picked}`),
-      el("div", { class: "landmark", data: { testid: "landmark" } }, address && pictureOf(address, `What is seen at landmark ${picked}`), el("dl", {}, ...lines.flat())),
+      el(
+        "div",
+        { class: "landmark", data: { testid: "landmark" } },
+        address && pictureOf(address, `What is seen at landmark ${picked}`),
+        el("dl", {}, ...lines.flat()),
+      ),
     );
   }
 
@@ -60,7 +76,22 @@ export class PlacePanel {
     }
     fill(
       this.parts.field,
-      el("h2", {}, `${score} field`, el("button", { class: "plain", data: { testid: "clear-field" }, title: "Clear (Esc)", "aria-label": "Clear the field", onclick: () => this.acts.look(null, null) }, icon("close"))),
+      el(
+        "h2",
+        {},
+        `${score} field`,
+        el(
+          "button",
+          {
+            class: "plain",
+            data: { testid: "clear-field" },
+            title: "Clear (Esc)",
+            "aria-label": "Clear the field",
+            onclick: () => this.acts.look(null, null),
+          },
+          icon("close"),
+        ),
+      ),
       this.progress(fields, field),
       field && this.where(reference),
       field && this.headingChoice(reference),
@@ -69,23 +100,30 @@ export class PlacePanel {
   }
 
   invitation(run) {
-    if (this.state.values.map?.kind === "other") return "A field needs a map from above, which this environment does not have.";
+    if (this.state.values.map?.kind === "other") return "A field needs a map, which this environment does not have.";
     if (!run?.has_field) return "This agent has no score that compares two observations.";
-    return "Click a place on the map: every other place is coloured by how alike the agent finds the two. Its thresholds appear as outlines that can be moved.";
+    const what = "every other place is coloured by how alike the agent finds the two";
+    return `Click a place on the map: ${what}. Its thresholds appear as outlines that can be moved.`;
   }
 
   progress(fields, field) {
-    if (!fields || (fields.state === "ready" && !field)) return el("p", { class: "lead", data: { testid: "field-state" } }, "Asking the agent …");
+    const lead = (text) => el("p", { class: "lead", data: { testid: "field-state" } }, text);
+    if (!fields || (fields.state === "ready" && !field)) return lead("Asking the agent …");
     if (fields.state === "ready") return null;
-    if (fields.state === "impossible") return el("p", { class: "lead", data: { testid: "field-state" } }, fields.reason ?? "There is no field of this run.");
+    if (fields.state === "impossible") return lead(fields.reason ?? "There is no field of this run.");
+    const share = percent((fields.done || 0) / (fields.total || 1));
     return el("div", { data: { testid: "field-state" } },
-      el("p", { class: "lead" }, `The agent looks around: ${number(fields.done)} of ${number(fields.total)} views. This is done once for a checkpoint.`),
+      el("p", { class: "lead" }, `The agent looks around: ${share} done. This is made once for a checkpoint.`),
       el("progress", { max: String(fields.total || 1), value: String(fields.done || 0) }));
   }
 
   where([x, y, degrees]) {
     const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
-    return el("p", { class: "quiet", data: { testid: "reference" } }, `From ${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`);
+    return el(
+      "p",
+      { class: "quiet", data: { testid: "reference" } },
+      `From ${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`,
+    );
   }
 
   /** Headings as buttons where the world has four, as a slider where it has all. */
@@ -94,18 +132,49 @@ export class PlacePanel {
     const [x, y, degrees] = reference;
     const turn = (to) => this.acts.look([x, y, to], null);
     const button = (to, text, name) =>
-      el("button", { role: "radio", "aria-checked": String(degrees === to), data: { testid: `heading-${to ?? "any"}` }, title: name, "aria-label": name, onclick: () => turn(to) }, text);
+      el(
+        "button",
+        {
+          role: "radio",
+          "aria-checked": String(degrees === to),
+          data: { testid: `heading-${to ?? "any"}` },
+          title: name,
+          "aria-label": name,
+          onclick: () => turn(to),
+        },
+        text,
+      );
     // Where y grows down, degrees turn clockwise: 90 is down on the screen; else it is up.
     const [quarter, threeQuarters] = map?.y_down ? ["↓", "↑"] : ["↑", "↓"];
-    const four = [button(null, "any", "Any heading"), button(0, "→", "Heading 0°"), button(90, quarter, "Heading 90°"), button(180, "←", "Heading 180°"), button(270, threeQuarters, "Heading 270°")];
-    return el("div", { class: "field-row" }, el("span", {}, "Looking"), el("div", { class: "choices", role: "radiogroup", "aria-label": "Heading of the reference" }, ...four));
+    const four = [
+      button(null, "any", "Any heading"),
+      button(0, "→", "Heading 0°"),
+      button(90, quarter, "Heading 90°"),
+      button(180, "←", "Heading 180°"),
+      button(270, threeQuarters, "Heading 270°"),
+    ];
+    return el(
+      "div",
+      { class: "field-row" },
+      el("span", {}, "Looking"),
+      el("div", { class: "choices", role: "radiogroup", "aria-label": "Heading of the reference" }, ...four),
+    );
   }
 
   shownAs() {
     const { headings } = this.state.values;
-    const options = Object.entries(HEADINGS).map(([name, text]) => el("option", { value: name, selected: name === headings }, text));
+    const options = Object.entries(HEADINGS).map(([name, text]) => el(
+      "option",
+      { value: name, selected: name === headings },
+      text,
+    ));
     const choose = (event) => this.state.update({ headings: event.target.value });
-    return el("label", { class: "field-row" }, el("span", {}, "Square shows"), el("select", { data: { testid: "headings" }, onchange: choose }, ...options));
+    return el(
+      "label",
+      { class: "field-row" },
+      el("span", {}, "Square shows"),
+      el("select", { data: { testid: "headings" }, onchange: choose }, ...options),
+    );
   }
 
   /** Sliders are made once for a graph, so that one that is held is not replaced. */
@@ -119,21 +188,46 @@ export class PlacePanel {
     this.own = Object.fromEntries(own);
     const rows = own.map(([name, value]) => this.thresholdRow(name, value));
     const reset = () => this.state.update({ thresholds: { ...this.own } });
-    fill(this.parts.thresholds, el("h2", {}, "Thresholds", el("button", { class: "plain", data: { testid: "thresholds-reset" }, onclick: reset }, "as trained")), ...rows);
+    fill(
+      this.parts.thresholds,
+      el(
+        "h2",
+        {},
+        "Thresholds",
+        el("button", { class: "plain", data: { testid: "thresholds-reset" }, onclick: reset }, "as trained"),
+      ),
+      ...rows,
+    );
   }
 
   thresholdRow(name, value) {
-    const move = (event) => this.state.update({ thresholds: { ...this.state.values.thresholds, [name]: Number(event.target.value) } });
+    const move = (event) => this.state.update(
+      { thresholds: { ...this.state.values.thresholds, [name]: Number(event.target.value) } },
+    );
     const flip = (event) => {
       const { [name]: _, ...others } = this.state.values.thresholds;
-      this.state.update({ thresholds: event.target.checked ? { ...others, [name]: Number(byId(`threshold-${name}`).value) } : others });
+      this.state.update(
+        { thresholds: event.target.checked ? { ...others, [name]: Number(byId(`threshold-${name}`).value) } : others },
+      );
     };
     const [low, high] = this.range(value);
     return el("div", { class: "threshold" },
       el("label", { title: THRESHOLDS[name].meaning },
         el("input", { type: "checkbox", checked: true, data: { testid: `threshold-${name}-on` }, onchange: flip }),
         el("i", { class: "swatch line", style: `background:${THRESHOLDS[name].colour}` }), name),
-      el("input", { type: "range", min: String(low), max: String(high), step: String((high - low) / 200), value: String(value), data: { testid: `threshold-${name}` }, "aria-label": `Threshold ${name}`, oninput: move }),
+      el(
+        "input",
+        {
+          type: "range",
+          min: String(low),
+          max: String(high),
+          step: String((high - low) / 200),
+          value: String(value),
+          data: { testid: `threshold-${name}` },
+          "aria-label": `Threshold ${name}`,
+          oninput: move,
+        },
+      ),
       el("output", { data: { testid: `threshold-${name}-value` } }),
       el("p", { class: "quiet" }, THRESHOLDS[name].meaning));
   }
@@ -141,7 +235,9 @@ export class PlacePanel {
   range(value) {
     const range = this.state.values.fields?.range;
     if (range) return [Math.min(range[0], value), Math.max(range[1], value)];
-    return this.state.values.graph?.score === "value" ? [Math.min(2 * value, 0), Math.max(0, value)] : [Math.min(0, value), Math.max(1, value)];
+    // A value is minus a number of steps; the other scores lie between 0 and 1 where it matters.
+    const ends = this.state.values.graph?.score === "value" ? [2 * value, 0] : [0, 1];
+    return [Math.min(ends[0], value), Math.max(ends[1], value)];
   }
 
   showThresholds() {
@@ -150,10 +246,23 @@ export class PlacePanel {
       const value = thresholds[name];
       byId(`threshold-${name}-on`).checked = value !== undefined;
       if (value !== undefined) byId(`threshold-${name}`).value = String(value);
-      const above = field && value !== undefined ? field.values.filter((one) => (placeValue(one, headings === "each" ? "best" : headings) ?? -Infinity) >= value).length : null;
-      byId(`threshold-${name}-value`).textContent = value === undefined ? "off" : `${value.toFixed(2)}${above === null ? "" : ` · ${number(above)} ${above === 1 ? "place" : "places"} above`}`;
+      const above = field && value !== undefined ? aboveIt(field, headings, value) : null;
+      byId(`threshold-${name}-value`).textContent = reading(value, above);
     }
   }
+}
+
+/** How many places score as high as a threshold. */
+function aboveIt(field, headings, threshold) {
+  const shown = headings === "each" ? "best" : headings;
+  return field.values.filter((one) => (placeValue(one, shown) ?? -Infinity) >= threshold).length;
+}
+
+/** Where a threshold stands, and how many places are above it, if a field is shown. */
+function reading(threshold, above) {
+  if (threshold === undefined) return "off";
+  const places = above === null ? "" : ` · ${number(above)} ${above === 1 ? "place" : "places"} above`;
+  return `${threshold.toFixed(2)}${places}`;
 }
 
 /** What the graph on the map amounts to, as pairs of name and text. */
@@ -167,11 +276,18 @@ function graphFacts(graph) {
     ["at step", number(graph.env_steps)],
     ["landmarks", number(landmarks.x.length)],
     ["edges", `${number(inForce)} in force, ${number(edges.source.length - inForce)} filtered out`],
-    ["components", `${number(sizes.size)}${sizes.size > 1 ? `; the largest holds ${percent(largest / landmarks.x.length)}` : ""}`],
+    [
+      "components",
+      `${number(sizes.size)}${sizes.size > 1 ? `; the largest holds ${percent(largest / landmarks.x.length)}` : ""}`,
+    ],
     ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
-  if (graph.score === "SFS" && graph.thresholds.edge) facts.push(["edge from", `${number(graph.thresholds.edge)} transitions on`]);
-  if (coverage?.visits) facts.push(["coverage", `${percent(coverage.visits.filter(Boolean).length / coverage.squares.length)} of ${number(coverage.squares.length)} squares`]);
+  const { edge } = graph.thresholds;
+  if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} transitions or more`]);
+  if (coverage?.visits) {
+    const [visited, squares] = [coverage.visits.filter(Boolean).length, coverage.squares.length];
+    facts.push(["coverage", `${percent(visited / squares)} of ${number(squares)} squares`]);
+  }
   return facts;
 }
 
@@ -181,7 +297,13 @@ function landmarkList({ landmarks, edges }) {
   edges.source.forEach((source, edge) => {
     if (edges.in_force[edge]) degree[source] += 1;
   });
-  const order = [...landmarks.visits.keys()].sort((one, other) => landmarks.visits[other] - landmarks.visits[one]).slice(0, LISTED);
-  const lines = order.map((id) => el("li", {}, `landmark ${id}: ${number(landmarks.visits[id])} visits, ${number(degree[id])} edges from it`));
+  const order = [...landmarks.visits.keys()].sort(
+    (one, other) => landmarks.visits[other] - landmarks.visits[one],
+  ).slice(0, LISTED);
+  const lines = order.map((id) => el(
+    "li",
+    {},
+    `landmark ${id}: ${number(landmarks.visits[id])} visits, ${number(degree[id])} edges from it`,
+  ));
   return el("ul", { data: { testid: "landmark-list" } }, ...lines);
 }

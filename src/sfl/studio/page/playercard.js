@@ -21,8 +21,22 @@ export class PlayerCard {
     this.outcome = el("p", { class: "outcome", data: { testid: `outcome-${place}` } }, "getting ready …");
     this.values = el("div", { class: "values", data: { testid: `values-${place}` } });
     this.facts = el("dl", { data: { testid: `facts-${place}` } });
-    const title = el("h3", {}, el("i", { class: "swatch", style: `background:${kind(place)}` }), `${player.title}`, el("span", { class: "quiet" }, player.checkpoint === "last" ? "" : ` at ${number(Number(player.checkpoint))}`));
-    this.box = el("article", { class: "card", data: { testid: `card-${place}` } }, title, this.eye, this.outcome, this.values, this.facts);
+    const title = el(
+      "h3",
+      {},
+      el("i", { class: "swatch", style: `background:${kind(place)}` }),
+      `${player.title}`,
+      el("span", { class: "quiet" }, player.checkpoint === "last" ? "" : ` at ${number(Number(player.checkpoint))}`),
+    );
+    this.box = el(
+      "article",
+      { class: "card", data: { testid: `card-${place}` } },
+      title,
+      this.eye,
+      this.outcome,
+      this.values,
+      this.facts,
+    );
   }
 
   /** @param {number} playhead @param {string} unit of the map */
@@ -43,8 +57,9 @@ export class PlayerCard {
   showOutcome(now, playhead) {
     const { steps, end } = this.player;
     const over = end && playhead >= steps.length - 1;
-    const text = over ? `${OUTCOMES[end.outcome] ?? end.outcome} after ${number(end.steps)} steps` : now ? `step ${number(now.step)}` : "getting ready …";
-    this.outcome.textContent = text;
+    const before = now ? `step ${number(now.step)}` : "getting ready …";
+    const after = over && `${OUTCOMES[end.outcome] ?? end.outcome} after ${number(end.steps)} steps`;
+    this.outcome.textContent = over ? after : before;
     this.outcome.dataset.outcome = over ? end.outcome : "";
   }
 
@@ -52,28 +67,45 @@ export class PlayerCard {
   showValues(now, actions) {
     const { values } = now;
     if (!values?.length) {
-      fill(this.values, ...(now.action === null ? [] : [el("p", { class: "quiet" }, `action: ${actions[now.action] ?? now.action}`)]));
+      fill(
+        this.values,
+        ...(now.action === null ? [] : [el("p", { class: "quiet" }, `action: ${actions[now.action] ?? now.action}`)]),
+      );
       return;
     }
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const rows = values.map((value, action) => {
       const share = high > low ? (value - low) / (high - low) : 1;
       return el("div", { class: action === now.action ? "bar chosen" : "bar" },
-        el("span", {}, actions[action] ?? String(action)), el("i", {}, el("b", { style: `width:${Math.round(6 + 94 * share)}%` })), el("output", {}, value.toFixed(3)));
+        el("span", {}, actions[action] ?? String(action)), el(
+          "i",
+          {},
+          el("b", { style: `width:${Math.round(6 + 94 * share)}%` }),
+        ), el("output", {}, value.toFixed(3)));
     });
     fill(this.values, el("p", { class: "quiet" }, now.values_name ?? "values of actions"), ...rows);
   }
 
   showFacts(now, unit) {
-    const route = now.route ?? [];
-    const place = route.indexOf(now.target);
-    const target = now.target === null || now.target === undefined ? "none" : now.target === -1 ? "the goal" : `landmark ${now.target}`;
-    const off = now.off === null || now.off === undefined ? "" : `, ${number(now.off)} ${now.off === 1 ? unit : `${unit}s`} off`;
-    const facts = [
-      ["believes", now.localized === null || now.localized === undefined ? "not localized" : `landmark ${now.localized}${off}`],
-      ["walks to", `${target}${now.reached ? " (reached)" : ""}`],
-      ["route", route.length ? `${place >= 0 ? `${place + 1} of ` : ""}${number(route.length)} waypoints` : now.route_found === false ? "no route found" : "none"],
-    ];
+    const facts = [["believes", believed(now, unit)], ["walks to", target(now)], ["route", routeOf(now)]];
     fill(this.facts, ...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   }
+}
+
+function believed(now, unit) {
+  if (now.localized === null || now.localized === undefined) return "not localized";
+  if (now.off === null || now.off === undefined) return `landmark ${now.localized}`;
+  return `landmark ${now.localized}, ${number(now.off)} ${now.off === 1 ? unit : `${unit}s`} off`;
+}
+
+function target(now) {
+  if (now.target === null || now.target === undefined) return "none";
+  return `${now.target === -1 ? "the goal" : `landmark ${now.target}`}${now.reached ? " (reached)" : ""}`;
+}
+
+function routeOf(now) {
+  const route = now.route ?? [];
+  if (!route.length) return now.route_found === false ? "no route found" : "none";
+  const place = route.indexOf(now.target);
+  return `${place >= 0 ? `${place + 1} of ` : ""}${number(route.length)} waypoints`;
 }

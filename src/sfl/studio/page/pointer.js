@@ -105,7 +105,10 @@ export class Pointer {
     const { task, map, session } = this.state.values;
     const [x, y] = snapped(map, place);
     if (!session && task.start && !task.goal && !task.picture) this.acts.go(this.task(task.start, [x, y]));
-    else this.state.update({ session: null, task: { start: [x, y, 0], goal: null, picture: null, level: null, pair: null } });
+    else this.state.update({
+      session: null,
+      task: { start: [x, y, 0], goal: null, picture: null, level: null, pair: null },
+    });
   }
 
   task(from, to) {

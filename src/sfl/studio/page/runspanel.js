@@ -46,16 +46,36 @@ export class RunsPanel {
       if (!next.delete(run.id)) next.add(run.id);
       this.state.update({ shown: next });
     };
-    const steps = run.state === "training" && run.planned_steps ? `${number(run.env_steps)} of ${number(run.planned_steps)}` : `${number(run.env_steps)} steps`;
+    const under = run.state === "training" && run.planned_steps;
+    const steps = `${number(run.env_steps)} ${under ? `of ${number(run.planned_steps)}` : "steps"}`;
     return el(
       "li",
       { class: chosen ? "chosen" : "" },
-      el("button", { data: { testid: `run-${run.id}` }, "aria-pressed": String(chosen), onclick: choose, title: `${run.experiment}, agent ${run.agent}` },
+      el("button", {
+        data: { testid: `run-${run.id}` },
+        "aria-pressed": String(chosen),
+        onclick: choose,
+        title: `${run.experiment}, agent ${run.agent}`,
+      },
         el("i", { class: "swatch", style: `background:${runColour(runs, run.id)}` }),
         el("span", { class: "name" }, run.title),
-        el("span", { class: "quiet" }, steps, run.state !== "finished" && el("span", { class: `state ${run.state}` }, ` ${run.state}`))),
+        el(
+          "span",
+          { class: "quiet" },
+          steps,
+          run.state !== "finished" && el("span", { class: `state ${run.state}` }, ` ${run.state}`),
+        )),
       el("label", { class: "tick", title: "In curves and configuration" },
-        el("input", { type: "checkbox", checked: shown, data: { testid: `shown-${run.id}` }, onchange: flip, "aria-label": `${run.title} in curves and configuration` })),
+        el(
+          "input",
+          {
+            type: "checkbox",
+            checked: shown,
+            data: { testid: `shown-${run.id}` },
+            onchange: flip,
+            "aria-label": `${run.title} in curves and configuration`,
+          },
+        )),
     );
   }
 
@@ -116,7 +136,11 @@ export class RunsPanel {
   makeSwitches() {
     const { state } = this;
     const colourings = Object.entries(COLOURINGS).map(([name, text]) =>
-      el("button", { role: "radio", data: { testid: `colour-${name}` }, onclick: () => state.update({ colourBy: name }) }, text));
+      el(
+        "button",
+        { role: "radio", data: { testid: `colour-${name}` }, onclick: () => state.update({ colourBy: name }) },
+        text,
+      ));
     fill(byId("colour-by"), ...colourings);
     const flip = (name) => state.update({ layers: { ...state.values.layers, [name]: !state.values.layers[name] } });
     const layers = Object.entries(LAYERS).map(([name, text]) => toggle(`layer-${name}`, text, () => flip(name)));
@@ -142,5 +166,10 @@ export class RunsPanel {
 
 /** A labelled switch. */
 export function toggle(testid, text, flip) {
-  return el("label", { class: "switch" }, el("input", { type: "checkbox", role: "switch", data: { testid }, onchange: flip }), el("span", {}, text));
+  return el(
+    "label",
+    { class: "switch" },
+    el("input", { type: "checkbox", role: "switch", data: { testid }, onchange: flip }),
+    el("span", {}, text),
+  );
 }

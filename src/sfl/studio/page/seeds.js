@@ -2,7 +2,8 @@
 
 /**
  * @param {any} metric with `runs`: id -> {steps, values} @param {any[]} runs all runs of the page
- * @returns {{experiment: string, ids: string[], steps: number[], mean: number[], low: number[], high: number[], lines: any[]}[]}
+ * @returns {{experiment: string, ids: string[], lines: any[], steps: number[], mean: number[], low: number[],
+ *   high: number[]}[]}
  */
 export function grouped(metric, runs) {
   const groups = new Map();
@@ -12,7 +13,9 @@ export function grouped(metric, runs) {
     if (!groups.has(run.experiment)) groups.set(run.experiment, []);
     groups.get(run.experiment).push({ id: run.id, ...known(line) });
   }
-  return [...groups].map(([experiment, lines]) => ({ experiment, ids: lines.map((line) => line.id), lines, ...spread(lines) }));
+  return [...groups].map(
+    ([experiment, lines]) => ({ experiment, ids: lines.map((line) => line.id), lines, ...spread(lines) }),
+  );
 }
 
 /** A curve without the points at which nothing was measured. */

@@ -2,8 +2,9 @@
 
 /**
  * @typedef {[number, number, number|null]} Pose  x, y, degrees
- * @typedef {{id: string, title: string, experiment: string, agent: string, seed: number, world: string, world_key: string,
- *   env_steps: number, planned_steps: number, state: string, checkpoints: {name: string, env_steps: number}[],
+ * @typedef {{id: string, title: string, experiment: string, agent: string, seed: number, world: string,
+ *   world_key: string, env_steps: number, planned_steps: number, state: string,
+ *   checkpoints: {name: string, env_steps: number}[],
  *   has_graph: boolean, has_field: boolean, can_play: boolean, levels: string[]}} Run
  * @typedef {{type: string, player: number, [key: string]: any}} LiveEvent
  */
@@ -22,7 +23,11 @@ export class HttpSource {
 
   /** @param {string} path @param {object} [body] */
   async ask(path, body) {
-    const options = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    const options = body === undefined ? {} : {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    };
     let answer;
     try {
       answer = await fetch(path, options);
@@ -137,7 +142,15 @@ export class ExportSource {
   async fields(run, checkpoint) {
     const packed = this.documents.fields?.[run]?.[checkpoint];
     if (!packed) return { state: "impossible", reason: "This page was exported without fields of this checkpoint." };
-    return { state: "ready", done: 1, total: 1, reason: null, score: packed.score, range: packed.range, places: packed.places };
+    return {
+      state: "ready",
+      done: 1,
+      total: 1,
+      reason: null,
+      score: packed.score,
+      range: packed.range,
+      places: packed.places,
+    };
   }
 
   makeFields(run, checkpoint) {
@@ -162,7 +175,11 @@ export class ExportSource {
       }),
     );
     const { references } = packed;
-    const reference = [references.x[chosen[0]], references.y[chosen[0]], degrees === null ? null : references.degrees[chosen[0]]];
+    const reference = [
+      references.x[chosen[0]],
+      references.y[chosen[0]],
+      degrees === null ? null : references.degrees[chosen[0]],
+    ];
     return { reference, values, milliseconds: performance.now() - began };
   }
 
