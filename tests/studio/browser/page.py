@@ -16,6 +16,9 @@ LAPTOP, SCREEN = (1366, 768), (1920, 1080)
 SCREENSHOTS = os.environ.get("SFL_SCREENSHOTS")
 """A folder: the tests leave pictures of the page there, as the docs show them."""
 
+LARGEST = 140_000
+"""Bytes of a picture for the docs."""
+
 PATIENCE = 60.0
 """Seconds until something that should come is given up; it comes in one, unless the machine is busy."""
 
@@ -138,7 +141,7 @@ class Sight:
         return tuple(picture.convert("RGB").getpixel((0, 0)))  # type: ignore[arg-type]
 
     def shoot(self, name: str) -> None:
-        """Leave a picture for the docs, where one is asked for; 256 colours keep it small."""
+        """Leave a picture for the docs, where one is asked for; few colours keep it small."""
         if not SCREENSHOTS:
             return
         self.page.wait_for_timeout(400)
@@ -146,5 +149,9 @@ class Sight:
         folder.mkdir(parents=True, exist_ok=True)
         picture = Image.open(BytesIO(self.page.screenshot())).convert("RGB")
         picture.thumbnail(LAPTOP, Image.Resampling.LANCZOS)
-        few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
-        few.save(folder / f"{name}.png", optimize=True)
+        file = folder / f"{name}.png"
+        for colours in (256, 64):
+            few = picture.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
+            few.save(file, optimize=True)
+            if file.stat().st_size < LARGEST:
+                break
