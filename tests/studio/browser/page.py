@@ -155,3 +155,41 @@ class Sight:
             few.save(file, optimize=True)
             if file.stat().st_size < LARGEST:
                 break
+
+    def film(self, name: str) -> Film:
+        """Frames of what happens on this page, for an animated picture in the docs."""
+        return Film(self, name)
+
+
+class Film:
+    """An animated picture in the making, where one is asked for."""
+
+    def __init__(self, sight: Sight, name: str) -> None:
+        self._sight, self._name = sight, name
+        self._frames: list[bytes] = []
+        self._lasting: list[int] = []
+
+    def take(self, milliseconds: int, times: int = 1) -> None:
+        """So many frames, each shown for so long."""
+        for _ in range(times if SCREENSHOTS else 0):
+            self._frames.append(self._sight.page.screenshot())
+            self._lasting.append(milliseconds)
+
+    def save(self) -> None:
+        """All frames, again and again."""
+        if SCREENSHOTS:
+            first, *others = map(_drawn, self._frames)
+            first.save(
+                Path(SCREENSHOTS) / f"{self._name}.gif",
+                save_all=True,
+                append_images=others,
+                duration=self._lasting,
+                loop=0,
+            )
+
+
+def _drawn(screenshot: bytes) -> Image.Image:
+    """A frame of a film: small, in few colours."""
+    frame = Image.open(BytesIO(screenshot)).convert("RGB")
+    frame.thumbnail((960, 600), Image.Resampling.LANCZOS)
+    return frame.quantize(96, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)

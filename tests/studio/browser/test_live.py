@@ -135,3 +135,30 @@ def test_what_cannot_be_done_is_said_in_one_line(see: Opener, demo: str) -> None
     # The browser itself remarks on every refused request; nothing else may have been said.
     assert all("400 (Bad Request)" in complaint for complaint in sight.complaints)
     sight.complaints.clear()
+
+
+def test_from_a_look_to_an_arrival(see: Opener, demo: str) -> None:
+    sight = see(demo, size=(1280, 760))
+    film = sight.film("at-work")
+    film.take(900)
+    sight.look(6, 3)
+    sight.page.wait_for_timeout(300)
+    film.take(900)
+    for threshold in (0.55, 0.6, 0.65, 0.7):
+        sight.slide("threshold-add", threshold)
+        film.take(250)
+    film.take(600)
+    sight.part("tab-live").click()
+    sight.part("player-add").click()
+    sight.send(START, GOAL)
+    sight.part("speed").select_option("60")
+    assert not sight.state["field"]  # the map shows one thing at a time
+    sight.wait("window.studio.live?.players[0].outcome !== null")
+    sight.page.keyboard.press(" ")
+    (sent, beside) = sight.live["players"]
+    assert (sent["outcome"], beside["run"]) == ("reached", "r1")
+    for step in range(sent["steps"]):
+        sight.slide("scrub", step)
+        film.take(160)
+    film.take(2000)
+    film.save()

@@ -79,7 +79,8 @@ export class Live {
       say(state, "No agent of this run can be played.");
       return;
     }
-    state.update({ session: null, playing: false, task });
+    // The map shows one thing at a time: a field, or agents at play.
+    state.update({ session: null, playing: false, task, reference: null, picked: null });
     const session = new Session(players, task);
     const own = players[0].run === state.values.run || !task.start;
     try {
@@ -122,7 +123,7 @@ export class Live {
   replay(episode) {
     const session = new Session(episode.players, { start: null, goal: null });
     for (const event of episode.events) session.take(event);
-    this.state.update({ session, playhead: 0, playing: false, tab: "live" });
+    this.state.update({ session, playhead: 0, playing: false, tab: "live", reference: null, picked: null });
     this.state.update({ playing: true });
   }
 
