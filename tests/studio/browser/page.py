@@ -81,6 +81,14 @@ class Sight:
         found: dict[str, Any] = self.page.evaluate("window.studio.live")
         return found
 
+    def at_rest(self) -> dict[str, Any]:
+        """The episode, once a word to the server has arrived: nothing is added any more."""
+        before: dict[str, Any] = {}
+        while before != self.live:
+            before = self.live
+            self.page.wait_for_timeout(500)
+        return before
+
     def part(self, name: str) -> Locator:
         """An element by its test id."""
         return self.page.get_by_test_id(name)

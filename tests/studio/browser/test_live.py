@@ -39,9 +39,9 @@ def test_pause_step_scrub_and_replay(see: Opener, demo: str) -> None:
     sight.send(START, GOAL)
     sight.wait("window.studio.live?.edge > 2")
     sight.page.keyboard.press(" ")
-    sight.page.wait_for_timeout(400)
-    held = sight.live
+    held = sight.at_rest()
     assert not held["playing"]
+    assert not held["over"]
     sight.page.wait_for_timeout(700)
     assert sight.live == held  # paused: nothing is computed
     sight.slide("scrub", held["edge"])

@@ -10,6 +10,7 @@ export class FieldKeeper {
     [this.state, this.source] = [state, source];
     this.turn = 0;
     this.milliseconds = null;
+    this.asking = false; // what is shown is not yet the answer to the last question
     state.watch(["run", "checkpoints", "runs"], () => this.follow());
     state.watch(["reference"], () => this.ask());
     state.watch(["graph"], () => this.takeThresholds());
@@ -39,7 +40,8 @@ export class FieldKeeper {
     const run = currentRun(this.state);
     this.turn += 1;
     const turn = this.turn;
-    if (!reference || !run) {
+    this.asking = Boolean(reference && run);
+    if (!this.asking) {
       this.state.update({ field: null });
       return;
     }
@@ -54,6 +56,8 @@ export class FieldKeeper {
       requestAnimationFrame(() => requestAnimationFrame(() => (this.milliseconds = performance.now() - began)));
     } catch (error) {
       if (turn === this.turn) this.failed(error);
+    } finally {
+      if (turn === this.turn) this.asking = false;
     }
   }
 

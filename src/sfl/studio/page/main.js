@@ -56,7 +56,7 @@ function show(state, panel, field) {
         picked,
         hover,
         landmarks,
-        field: values.field !== null,
+        field: values.field !== null && !field.asking,
       };
     },
     fps: () => panel.frames.rate,
