@@ -47,6 +47,7 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process, self._port = process, port
+        self.address = f"http://127.0.0.1:{port}/"
 
     def ask(self, path: str, body: Any = None) -> tuple[bytes, float]:
         """An answer, and the milliseconds until it was here."""

@@ -87,7 +87,7 @@ class Fields:
         table, job = self._table(run, key), self._jobs.get(key)
         if table is not None:
             total = len(table.poses)
-            return {**answer, "state": "ready", "done": total, "total": total, **_about(table)}
+            return {**answer, "state": "ready", "done": total, "total": total, **about(table)}
         if job is None:
             return answer
         state = "impossible" if job.error else "making"
@@ -187,7 +187,8 @@ class Fields:
         return Table(views.poses, views.side, scores, (low, high))
 
 
-def _about(table: Table) -> Document:
+def about(table: Table) -> Document:
+    """What the page must know of a table beside its scores."""
     places = Views(table.poses, table.side, None).places
     return {
         "range": numbers(np.array(table.range), 3),

@@ -69,9 +69,13 @@ class Graphs:
             "note": _note(arrays, poses),
         }
 
+    def poses(self, run: Run, name: str) -> Array:
+        """Where all landmarks were seen, [L, 3]."""
+        return self._read(run, name)[2]
+
     def landmark(self, run: Run, name: str, index: int) -> Array:
         """Where one landmark was seen, [3]."""
-        _, _, poses = self._read(run, name)
+        poses = self.poses(run, name)
         if not 0 <= index < len(poses):
             raise NotHereError(f"There is no landmark {index}; checkpoint {name} has {len(poses)}.")
         return np.asarray(poses[index], np.float64)

@@ -1,0 +1,149 @@
+/** The mouse on the map: pan, zoom, look at a place, turn the reference, send the agent from here to there. */
+
+import { walkable } from "./ground.js";
+import { HANDLE, handleAt } from "./overlay.js";
+
+const STILL = 5; // pixels a click may wander
+const GRIP = 11; // pixels around the handle that take hold of it
+
+/** A place as the world counts: a grid's cells, a maze's whole units. @returns {[number, number]} */
+export function snapped(map, [x, y]) {
+  return [Math.round(x), Math.round(y)];
+}
+
+/** Degrees of the way from one place to another; a grid knows four. */
+export function bearing(map, from, to) {
+  const degrees = (Math.atan2(to[1] - from[1], to[0] - from[0]) * 180) / Math.PI;
+  const whole = map.kind === "grid" ? 90 * Math.round(degrees / 90) : Math.round(degrees);
+  return (whole + 360) % 360;
+}
+
+export class Pointer {
+  /**
+   * @param {import("./state.js").State} state @param {import("./map.js").MapPanel} panel
+   * @param {{look: (pose: any, landmark: number|null) => void, go: (task: any) => void}} acts
+   */
+  constructor(state, panel, acts) {
+    [this.state, this.panel, this.acts] = [state, panel, acts];
+    /** @type {{kind: string, left: number, top: number, wandered: boolean, from?: number[]}|null} */
+    this.drag = null;
+    const { box } = panel;
+    box.addEventListener("pointerdown", (event) => this.down(event));
+    box.addEventListener("pointermove", (event) => this.move(event));
+    box.addEventListener("pointerup", (event) => this.up(event));
+    box.addEventListener("pointercancel", () => this.cancel());
+    box.addEventListener("pointerleave", () => this.drag ?? state.update({ hover: null }));
+    // A ring around the map tells those who came by keyboard where they are; a mouse shows it itself.
+    box.addEventListener("blur", () => delete box.dataset.pointed);
+    box.addEventListener("contextmenu", (event) => event.preventDefault());
+    box.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+  }
+
+  at(event) {
+    const { left, top } = this.panel.box.getBoundingClientRect();
+    return [event.clientX - left, event.clientY - top];
+  }
+
+  down(event) {
+    if (!this.panel.shownMap) return;
+    const [left, top] = this.at(event);
+    this.panel.box.setPointerCapture(event.pointerId);
+    this.panel.box.dataset.pointed = "";
+    const from = this.panel.view.world(left, top);
+    this.drag = { kind: this.kindOf(event, left, top), left, top, wandered: false, from };
+    this.state.update({ cursor: null });
+  }
+
+  kindOf(event, left, top) {
+    if (event.button !== 0) return "pan";
+    const { reference, tool, session } = this.state.values;
+    if (reference && !session) {
+      const [right, down] = handleAt(this.panel.view, reference);
+      if (Math.hypot(right - left, down - top) < GRIP) return "turn";
+    }
+    return tool === "send" || event.shiftKey ? "send" : "pan";
+  }
+
+  move(event) {
+    const [left, top] = this.at(event);
+    const { drag, panel, state } = this;
+    if (!drag) {
+      if (panel.shownMap) state.update({ hover: panel.landmarkAt(left, top) });
+      return;
+    }
+    drag.wandered ||= Math.hypot(left - drag.left, top - drag.top) > STILL;
+    if (!drag.wandered) return;
+    if (drag.kind === "pan") {
+      panel.view.pan(left - drag.left, top - drag.top);
+      [drag.left, drag.top] = [left, top];
+      panel.box.dataset.drag = "pan";
+      panel.moved();
+    } else if (drag.kind === "turn") this.turn(left, top, false);
+    else state.update({ session: null, task: this.task(drag.from, panel.view.world(left, top)) });
+  }
+
+  up(event) {
+    const { drag, state, panel } = this;
+    if (!drag) return;
+    this.cancel();
+    const [left, top] = this.at(event);
+    const place = panel.view.world(left, top);
+    if (drag.kind === "turn") this.turn(left, top, true);
+    else if (drag.kind === "send" && drag.wandered) this.acts.go(this.task(drag.from, place));
+    else if (drag.kind === "send") this.mark(place);
+    else if (!drag.wandered && event.button === 0) this.click(left, top, place);
+    else state.update({ hover: null });
+  }
+
+  cancel() {
+    this.drag = null;
+    delete this.panel.box.dataset.drag;
+  }
+
+  /** A click of the sending tool: first the start, then the goal. */
+  mark(place) {
+    const { task, map, session } = this.state.values;
+    const [x, y] = snapped(map, place);
+    if (!session && task.start && !task.goal && !task.picture) this.acts.go(this.task(task.start, [x, y]));
+    else this.state.update({
+      session: null,
+      task: { start: [x, y, 0], goal: null, picture: null, level: null, pair: null },
+    });
+  }
+
+  task(from, to) {
+    const { map } = this.state.values;
+    const [start, goal] = [snapped(map, from), snapped(map, to)];
+    const degrees = bearing(map, start, goal);
+    return { start: [...start, degrees], goal: [...goal, degrees], picture: null, level: null, pair: null };
+  }
+
+  click(left, top, place) {
+    const { map, graph } = this.state.values;
+    const landmark = this.panel.landmarkAt(left, top);
+    if (landmark !== null) {
+      const { x, y, degrees } = graph.landmarks;
+      this.acts.look([x[landmark], y[landmark], degrees[landmark]], landmark);
+    } else if (walkable(map, ...place)) this.acts.look([...snapped(map, place), null], null);
+    else this.acts.look(null, null);
+  }
+
+  /** The heading follows the handle; close to the place itself it is any heading. */
+  turn(left, top, done) {
+    const { reference, map } = this.state.values;
+    const { view } = this.panel;
+    const [right, down] = [left - view.left(reference[0]), top - view.top(reference[1])];
+    const near = Math.hypot(right, down) < HANDLE / 2.5;
+    const degrees = near ? null : bearing(map, [0, 0], [right, down * view.flip]);
+    if (done || degrees !== reference[2]) this.acts.look([reference[0], reference[1], degrees], null);
+  }
+
+  wheel(event) {
+    if (!this.panel.shownMap) return;
+    event.preventDefault();
+    const lines = event.deltaMode === 1 ? 16 : 1;
+    const factor = Math.exp(-Math.max(-240, Math.min(240, event.deltaY * lines)) / 400);
+    this.panel.view.zoom(factor, ...this.at(event));
+    this.panel.moved();
+  }
+}
