@@ -16,8 +16,9 @@ from starlette.types import ASGIApp
 
 from sfl.core.errors import UsageError
 from sfl.studio import safety, server
+from sfl.studio.requests import MOST_BYTES
 from sfl.studio.safety import is_loopback, own_names, token_for
-from sfl.studio.server import MOST_BYTES, application
+from sfl.studio.server import application
 from sfl.studio.shared import Studio
 
 from .asking import Reply, ask

@@ -42,7 +42,10 @@ def studio(options: StudioOptions) -> int:
         raise UsageError("Name a run: sfl studio RUN..., or `sfl studio --demo` to see one that comes with sfl.")
     require_extra()
     if options.export is not None:
-        return _export(options, options.export)
+        from sfl.studio.export import export
+
+        print(export(options.runs, options.export, options.device, options.demo))
+        return 0
     from sfl.studio.serve import serve
     from sfl.studio.shared import Studio
 
@@ -55,10 +58,3 @@ def require_extra() -> None:
     """What the server needs beside sfl itself must be installed."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise UsageError(f"sfl studio needs {' and '.join(missing)}; install them with: pip install 'sfl[studio]'")
-
-
-def _export(options: StudioOptions, file: Path) -> int:
-    if importlib.util.find_spec("sfl.studio.export") is None:
-        raise UsageError("--export is not part of this version.")
-    print(importlib.import_module("sfl.studio.export").export(options.runs, file, options.device, options.demo))
-    return 0

@@ -19,7 +19,7 @@ from sfl.run.folder import LoadedRun
 from sfl.studio.answers import encode
 from sfl.studio.players import Event, gather, rounds
 from sfl.studio.posing import Request, require_one_world, task_of
-from sfl.studio.server import answering, problem
+from sfl.studio.requests import answering, problem
 from sfl.studio.sessions import Session, Stage
 
 HEARTBEAT = 15.0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,21 +11,19 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from sfl.core.errors import SflError, UsageError
 from sfl.run.progress import note
 from sfl.run.version import sfl_version
-from sfl.studio.answers import NotHereError, NotReadyError, encode
+from sfl.studio import live
+from sfl.studio.answers import NotHereError, encode
 from sfl.studio.curves import curves, require_runs, settings
+from sfl.studio.requests import Answer, BadRequestError, answering, problem
 from sfl.studio.safety import Guard
 from sfl.studio.shared import Studio
-
-MOST_BYTES = 8 << 20
-"""Of the body of a request."""
 
 PAGE = Path(__file__).parent / "page"
 KINDS = {
@@ -41,15 +36,6 @@ KINDS = {
 }
 """What the page is made of; no other file is served."""
 
-STATUS = {NotHereError: 404, NotReadyError: 409, UsageError: 400}
-"""Of errors that a request can cause; any other of ours is 422."""
-
-Answer = Callable[[Request, dict[str, Any]], Response]
-
-
-class BadRequestError(UsageError):
-    """A request that is not what it should be."""
-
 
 def application(studio: Studio, names: frozenset[str] | None, token: str | None) -> ASGIApp:
     """The whole server; `names` are what it may be called, None: anything."""
@@ -59,7 +45,7 @@ def application(studio: Studio, names: frozenset[str] | None, token: str | None)
         yield
         await run_in_threadpool(studio.close)
 
-    routes = [*_routes(studio, token is not None), *live_routes(studio), *page_routes()]
+    routes = [*_routes(studio, token is not None), *live.routes(studio), *page_routes()]
     failures = {HTTPException: _http_error, Exception: _unexpected, 404: _http_error, 405: _http_error}
     return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=failures), names, token)
 
@@ -126,49 +112,6 @@ def _get(path: str, answer: Answer) -> Route:
     return Route(path, answering(answer), methods=["GET"])
 
 
-def answering(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """A route from a plain function of the request and its JSON body; errors of ours become one line."""
-
-    async def respond(request: Request) -> Response:
-        try:
-            body = await read_body(request) if request.method == "POST" else {}
-            return await run_in_threadpool(answer, request, body)
-        except SflError as error:
-            status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 422)
-            return problem(status, str(error))
-        except (OSError, MemoryError) as error:  # a folder that vanished between two looks at it
-            return problem(422, f"Cannot be read: {error}")
-
-    return respond
-
-
-async def read_body(request: Request) -> dict[str, Any]:
-    """The JSON object in the body of a request."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise BadRequestError("The body of a request must be application/json.")
-    content = bytearray()
-    try:
-        async for part in request.stream():
-            content += part
-            if len(content) > MOST_BYTES:
-                raise BadRequestError(f"The body of a request must not have more than {MOST_BYTES >> 20} MB.")
-        body = json.loads(content, parse_constant=_no_constant)
-    except (ValueError, RecursionError, ClientDisconnect) as error:
-        raise BadRequestError("The body of a request must be JSON.") from error
-    if not isinstance(body, dict):
-        raise BadRequestError("The body of a request must be a JSON object.")
-    return body
-
-
-def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
-
-
-def problem(status: int, text: str) -> Response:
-    """An error as the page shows it, in one line."""
-    return Response(encode({"error": " ".join(text.split())}), status, media_type="application/json")
-
-
 def _json(document: Any) -> Response:
     return Response(encode(document), media_type="application/json")
 
@@ -207,19 +150,6 @@ async def _http_error(_: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     note(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
     return problem(500, "The server met an error of its own; its console says more.")
-
-
-def live_routes(studio: Studio) -> list[Route]:
-    """Episodes; without the part that plays them, an answer that says so."""
-    if importlib.util.find_spec("sfl.studio.live") is None:
-        refusal = problem(501, "Episodes cannot be played in this version.")
-
-        async def refuse(_: Request) -> Response:
-            return refusal
-
-        return [Route("/api/live{rest:path}", refuse, methods=["GET", "POST"])]
-    routes: list[Route] = importlib.import_module("sfl.studio.live").routes(studio)
-    return routes
 
 
 def page_routes() -> list[Route]:
