@@ -15,6 +15,8 @@ from sfl.agents import make_agent
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, MetricConfig, SFLConfig, by_reachability
+from sfl.agents.sfl.memory import Sight
+from sfl.agents.sfl.walker import Choice
 from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import Array, EnvSpec
 from sfl.envs import Task
@@ -103,7 +105,9 @@ def test_the_way_to_a_landmark_is_that_of_sfs() -> None:
     agent.memory.refresh(agent._source)
     targets = np.roll(np.arange(len(landmarks)), 1)
     expected = (psi @ ends[targets].unsqueeze(2)).squeeze(2).argmax(1)
-    assert agent._walker._towards(psi, targets, [0] * len(targets)).tolist() == expected.tolist()
+    sight = Sight(psi, [], [], [], [], ends)
+    choice = Choice(sight, [0] * len(targets), dict(enumerate(targets.tolist())))
+    assert agent._walker._towards(choice).tolist() == expected.tolist()
 
 
 def test_a_candidate_that_r_finds_near_a_landmark_is_not_added() -> None:

@@ -20,7 +20,7 @@ from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import Array, Explanation, Observation
 from sfl.envs import DoomConfig, Task, make_env
 from sfl.envs.vizdoom.engine import read_engine
-from sfl.run.evaluate import _TaskQueue, evaluate
+from sfl.run.evaluate import TaskQueue, evaluate
 from sfl.run.folder import config_spec
 from sfl.run.pool_session import PoolSession
 from sfl.run.rollout import EnvSession, Episode, EpisodeSource, FreeEpisodes, Step, rollout
@@ -234,7 +234,7 @@ def test_a_task_whose_game_dies_is_posed_again(
 
 
 def test_a_task_on_which_games_always_die_ends_the_evaluation() -> None:
-    queue = _TaskQueue(forward_tasks((96.0, 400.0), (96.0, 300.0)), spawn(0, ["eval"])["eval"])
+    queue = TaskQueue(forward_tasks((96.0, 400.0), (96.0, 300.0)), spawn(0, ["eval"])["eval"])
     first = queue()
     assert first is not None
     queue.pose_again(0)
