@@ -106,7 +106,7 @@ class Fields:
         return self.status(run, name)
 
     def field(self, run: Run, name: str, x: float, y: float, degrees: float | None) -> Document:
-        """The score of every view with what is seen from a pose; without a heading, the mean over four."""
+        """The score of every view with what is seen from a pose; without a heading, the best of four."""
         begin = time.perf_counter()
         table = self._table(run, self._key(run, name))
         if table is None:
@@ -115,7 +115,7 @@ class Fields:
         view = views.nearest(x, y, degrees or 0.0)
         place = view - view % len(HEADINGS)
         columns = [view] if degrees is not None else list(range(place, place + len(HEADINGS)))
-        values = table.scores[:, columns].astype(np.float32).mean(1).reshape(-1, len(HEADINGS))
+        values = table.scores[:, columns].astype(np.float32).max(1).reshape(-1, len(HEADINGS))
         heading = None if degrees is None else float(table.poses[view, 2])
         return {
             "reference": [*numbers(table.poses[view, :2], 1), heading],

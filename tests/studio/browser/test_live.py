@@ -34,6 +34,16 @@ def test_drag_a_start_and_a_goal_and_the_agent_goes_there(see: Opener, demo: str
     assert sight.text("outcome-0") == f"arrived after {player['steps'] - 1} steps"
 
 
+def test_a_drag_from_a_landmark_leaves_its_figures_behind(see: Opener, demo: str) -> None:
+    sight = see(demo)
+    landmarks = sight.document("/api/runs/r0/graph?checkpoint=last")["landmarks"]
+    start = landmarks["x"][0], landmarks["y"][0]
+    sight.page.mouse.move(*sight.place(*start))
+    sight.wait("window.studio.state.hover === 0")
+    sight.send(start, GOAL)
+    assert sight.state["hover"] is None
+
+
 def test_pause_step_scrub_and_replay(see: Opener, demo: str) -> None:
     sight = see(demo)
     sight.send(START, GOAL)

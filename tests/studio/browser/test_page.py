@@ -62,14 +62,16 @@ def test_thresholds_are_outlines_that_move(see: Opener, demo: str) -> None:
         sight.slide("threshold-add", threshold)
         counts.append(above())
     assert counts[0] == 40  # every cell of FourRoom
-    assert counts[0] > counts[1] > counts[2]
-    edge = PLACE[0] - 1.5, PLACE[1]  # the left side of the room, around which the outline runs at the own threshold
-    sight.part("thresholds-reset").click()
-    assert above() == counts[1]
+    assert counts[0] > counts[1] > counts[2] == 1  # the place itself
+    edge = PLACE[0] - 0.5, PLACE[1]
     outlined = sight.colour(*edge)
     sight.part("threshold-add-on").uncheck()
     assert sight.text("threshold-add-value") == "off"
+    sight.part("threshold-localize-on").uncheck()
     assert sight.colour(*edge) != outlined
+    sight.part("threshold-add-on").check()
+    sight.part("thresholds-reset").click()
+    assert above() == counts[1]
 
 
 def test_the_reference_is_turned_by_its_handle_by_buttons_and_by_keys(see: Opener, demo: str) -> None:

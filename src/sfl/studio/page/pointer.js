@@ -73,6 +73,7 @@ export class Pointer {
     }
     drag.wandered ||= Math.hypot(left - drag.left, top - drag.top) > STILL;
     if (!drag.wandered) return;
+    if (state.values.hover !== null) state.update({ hover: null });
     if (drag.kind === "pan") {
       panel.view.pan(left - drag.left, top - drag.top);
       [drag.left, drag.top] = [left, top];

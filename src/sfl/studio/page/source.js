@@ -157,7 +157,7 @@ export class ExportSource {
     return this.fields(run, checkpoint);
   }
 
-  /** The field of the nearest view that was exported; without a heading the mean over those of its place. */
+  /** The field of the nearest view that was exported; without a heading the best of those of its place. */
   async field(run, checkpoint, [x, y, degrees]) {
     const began = performance.now();
     const packed = this.documents.fields?.[run]?.[checkpoint];
@@ -169,9 +169,8 @@ export class ExportSource {
     const [low, high] = packed.range;
     const values = Array.from({ length: count }, (_, place) =>
       Array.from({ length: headings }, (_, heading) => {
-        let sum = 0;
-        for (const view of chosen) sum += bytes[(view * count + place) * headings + heading];
-        return low + ((high - low) * sum) / chosen.length / 255;
+        const best = Math.max(...chosen.map((view) => bytes[(view * count + place) * headings + heading]));
+        return low + ((high - low) * best) / 255;
       }),
     );
     const { references } = packed;
