@@ -1,14 +1,35 @@
-"""One thread, no screen, and the same examples every time: a failure on one machine is a failure on all."""
+"""One thread, no screen, and the same examples every time: a failure on one machine is a failure on all.
+
+And one small trained run for all tests that only look at one.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
+import pytest
 from hypothesis import settings
+
+from sfl import experiments
+from sfl.agents.sfl.config import SFLConfig
+from sfl.run.train import train
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FourRoom in seconds; landmarks recognise their surroundings, so that even so short a run has edges."""
+    experiment = experiments.tiny(experiments.get("sfl-fourroom"))
+    agent = experiment.agent
+    assert isinstance(agent, SFLConfig)
+    landmarks = replace(agent.landmarks, localize_threshold=0.5, add_threshold=0.999)
+    experiment = replace(experiment, agent=replace(agent, landmarks=landmarks))
+    return train(experiment, 0, tmp_path_factory.mktemp("runs"), "cpu").path

@@ -96,3 +96,16 @@ class Ring:
             self.agent.observe(step)
             self.agent.update()
         return taken
+
+
+def goes_on(agent: Agent, other: Agent, views: Array) -> None:
+    """Another agent takes up the state of one, learns on, and the one's policy still acts."""
+    saved = agent.state_dict()
+    other.load_state_dict(saved)
+    for name, value in other.state_dict().networks.items():
+        np.testing.assert_array_equal(value, saved.networks[name])
+    Ring(views, other).go(30)
+    assert all(np.isfinite(value).all() for value in other.state_dict().networks.values())
+    policy = agent.policy(seed=1)
+    policy.begin_episode(0, views[3])
+    assert policy.act(views[[0]], np.array([0])).shape == (1,)

@@ -10,29 +10,16 @@ from sfl.envs import Task
 from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorConfig
-from sfl.learners.time_contrastive import FeatureConfig
 
-from .worlds import Run, evaluate, make_corridor, one_hot
+from .worlds import CORRIDOR_FEATURES, CORRIDOR_PSI, Run, evaluate, make_corridor, one_hot
 
 LENGTH = 16
 
 
 def test_it_learns_to_walk_a_corridor_from_end_to_end() -> None:
     config = SFLConfig(
-        FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2),
-        SuccessorConfig(
-            hidden=(64,),
-            batch_norm=False,
-            gamma=0.9,
-            learning_rate=2e-3,
-            batch_size=256,
-            target_rate=0.05,
-            start_step=500,
-            updates_per_step=0.5,
-            whiten=True,
-            unit_scale=True,
-        ),
+        CORRIDOR_FEATURES,
+        CORRIDOR_PSI,
         LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
         EdgeConfig(form_every=200),
         NavigatorConfig(),

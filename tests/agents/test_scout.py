@@ -24,12 +24,12 @@ from sfl.graph.edges import EdgeConfig
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.learners.retrieval import Retrieval, RetrievalConfig
 from sfl.learners.state import module_state
-from sfl.learners.successor import SuccessorConfig
-from sfl.learners.time_contrastive import FeatureConfig
 from sfl.learners.walk_replay import WalkReplay
 
 from .ring import PLACES, SPEC, Ring, config_of
 from .worlds import (
+    CORRIDOR_FEATURES,
+    CORRIDOR_PSI,
     FOURROOM,
     TINY,
     Run,
@@ -147,19 +147,8 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def learner(networks: str) -> SFLConfig:
     return SFLConfig(
-        FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2),
-        SuccessorConfig(
-            hidden=(64,),
-            batch_norm=False,
-            gamma=0.9,
-            learning_rate=2e-3,
-            batch_size=256,
-            target_rate=0.05,
-            start_step=500,
-            updates_per_step=0.4,
-            whiten=True,
-            unit_scale=True,
-        ),
+        CORRIDOR_FEATURES,
+        replace(CORRIDOR_PSI, updates_per_step=0.4),
         LandmarkConfig(
             limit=8, add_threshold=0.5, localize_threshold=0.6, start_step=1_600, add_every=100, update_every=200
         ),

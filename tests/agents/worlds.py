@@ -36,6 +36,21 @@ from sfl.learners.trail import TrailConfig
 from sfl.learners.uvfa import UVFAConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
 
+CORRIDOR_FEATURES = FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2)
+CORRIDOR_PSI = SuccessorConfig(
+    hidden=(64,),
+    batch_norm=False,
+    gamma=0.9,
+    learning_rate=2e-3,
+    batch_size=256,
+    target_rate=0.05,
+    start_step=500,
+    updates_per_step=0.5,
+    whiten=True,
+    unit_scale=True,
+)
+"""With these SFL learns the way along a corridor within a few thousand steps."""
+
 FOURROOM = EnvSpec((9, 9, 3), "uint8", 4, 2)
 
 _features = FeatureConfig(dim=16, batch_size=16, start_step=50, updates_per_step=0.05)

@@ -1,19 +1,15 @@
-"""One small trained run for all tests of the studio that only look at one, and a server over it."""
+"""Runs for the tests of the studio, and a server over them."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from sfl import experiments
-from sfl.agents.sfl.config import SFLConfig
 from sfl.run.folder import LoadedRun, load_run
-from sfl.run.train import train
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
 from sfl.studio.specimen import Size, make_specimen
@@ -21,21 +17,10 @@ from sfl.studio.specimen import Size, make_specimen
 HERE = "testserver"
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """FourRoom in seconds; landmarks recognise their surroundings, so that even so short a run has edges."""
-    experiment = experiments.tiny(experiments.get("sfl-fourroom"))
-    agent = experiment.agent
-    assert isinstance(agent, SFLConfig)
-    landmarks = replace(agent.landmarks, localize_threshold=0.5, add_threshold=0.999)
-    experiment = replace(experiment, agent=replace(agent, landmarks=landmarks))
-    return train(experiment, 0, tmp_path_factory.mktemp("runs"), "cpu").path
-
-
 @pytest.fixture
-def grid_run(trained: Path, tmp_path: Path) -> Path:
+def grid_run(small_run: Path, tmp_path: Path) -> Path:
     """A copy of it to do with as one likes."""
-    return Path(shutil.copytree(trained, tmp_path / "runs" / "grid", copy_function=shutil.copy2))
+    return Path(shutil.copytree(small_run, tmp_path / "runs" / "grid", copy_function=shutil.copy2))
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +45,6 @@ def client(studio: Studio) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="session")
-def loaded(trained: Path) -> LoadedRun:
+def loaded(small_run: Path) -> LoadedRun:
     """The run in FourRoom; only frozen copies of its agent act."""
-    return load_run(trained, device="cpu")
+    return load_run(small_run, device="cpu")

@@ -47,8 +47,8 @@ def nothing_is_left() -> Iterator[None]:
 # ---- what is told
 
 
-def test_an_episode_ends_as_an_evaluation_with_its_seed_does(loaded: LoadedRun, trained: Path) -> None:
-    alone = SFL.load(trained, device="cpu")
+def test_an_episode_ends_as_an_evaluation_with_its_seed_does(loaded: LoadedRun, small_run: Path) -> None:
+    alone = SFL.load(small_run, device="cpu")
     outcomes = set()
     for task in (NEAR, FAR, *loaded.tasks("any", 2)):
         (row,) = alone.evaluate([task])

@@ -240,10 +240,10 @@ BODIES = (
 
 
 @pytest.fixture(scope="module")
-def exposed(trained: Path, maze_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ASGIApp]:
+def exposed(small_run: Path, maze_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ASGIApp]:
     """A server over two runs with a secret in the folder of one, in its checkpoints, and above it."""
     place = tmp_path_factory.mktemp("exposed")
-    run = shutil.copytree(trained, place / "runs" / "grid")
+    run = shutil.copytree(small_run, place / "runs" / "grid")
     for folder in (place, place / "runs", run, run / "checkpoints"):
         (folder / "secret.txt").write_text(SECRET)
     studio = Studio([run, maze_run])

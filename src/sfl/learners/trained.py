@@ -62,7 +62,7 @@ class Trained(Generic[Network]):
         with self.precision():
             loss, metrics = loss_of()
         self._optimiser.step(pull_autograd(loss, self.network), torch.ones_like(loss))
-        self.network.eval()
+        self.network.eval()  # as everywhere but in this step
         self.gradient_steps += 1
         if self.device.type == "cuda" and self.gradient_steps % REPORT_EVERY:
             return {}

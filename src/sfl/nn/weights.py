@@ -81,6 +81,7 @@ def _read(path: Path, device: torch.device | str) -> FrameEncoder:
         raise CheckpointError(f"{path} is damaged ({error}); make it or fetch it again.") from error
     _check_tensors(path, encoder, tensors)
     encoder.load_state_dict(tensors)
+    # It is fixed: batch normalization goes by the statistics of its training, and no gradient is kept.
     return encoder.to(device).eval().requires_grad_(False)
 
 

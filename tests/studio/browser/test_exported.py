@@ -74,6 +74,7 @@ def test_a_landmark_has_its_picture_in_the_file(see: Opener, exported: str) -> N
     }""")
     sight.page.mouse.move(*sight.place(x, y))
     sight.wait("document.querySelector('[data-testid=tip] img')?.naturalWidth > 0")
+    assert (sight.part("tip").locator("img").get_attribute("src") or "").startswith("data:image/png;base64,")
 
 
 def test_what_needs_a_server_says_so(see: Opener, exported: str) -> None:
