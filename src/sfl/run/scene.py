@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -173,3 +173,9 @@ def route_places(explanation: Explanation, landmarks: Array, goal: Array | None)
 def frozen(run: LoadedRun) -> Policy:
     """The run's policy as evaluation has it, with a generator of its own."""
     return run.agent.policy(draw_seed(spawn(run.seed, ["picture"])["picture"]))
+
+
+def drawing_itself(config: GymConfig) -> GymConfig:
+    """A foreign environment draws itself only when it is told so as it is made."""
+    told = any(word.startswith("render_mode=") for word in config.kwargs)
+    return config if told else replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))

@@ -18,7 +18,7 @@ from sfl.run.frames import Painter
 from sfl.run.paint import PAPER
 from sfl.run.path_recorder import PathRecorder
 from sfl.run.rollout import Step
-from sfl.run.scene import first_task, frozen
+from sfl.run.scene import drawing_itself, first_task, frozen
 
 FPS = 6
 HOLD = FPS  # frames for which the last picture stays
@@ -61,11 +61,11 @@ def _require_one_world(runs: list[LoadedRun]) -> None:
 
 
 def _on_film(config: EnvConfig, task: Task) -> PathRecorder:
-    """Foreign environments draw themselves only when they are told so as they are made."""
+    """The world of a task: with time for it, able to draw itself, and with its path noted."""
     if isinstance(config, DoomConfig):
         config = replace(config, max_steps=task.budget)
-    elif isinstance(config, GymConfig) and not any(word.startswith("render_mode=") for word in config.kwargs):
-        config = replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
+    elif isinstance(config, GymConfig):
+        config = drawing_itself(config)
     return PathRecorder(make_env(config))
 
 

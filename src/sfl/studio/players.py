@@ -18,7 +18,7 @@ from sfl.envs.vizdoom.protocol import ACTIONS as MAZE_ACTIONS
 from sfl.run.evaluate import pose as pose_tasks
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env, EnvSession, Step, rollout
-from sfl.run.scene import poses_agree
+from sfl.run.scene import drawing_itself, poses_agree
 from sfl.run.worlds import open_world
 from sfl.studio.answers import numbers
 from sfl.studio.views import Window
@@ -207,9 +207,7 @@ def rounds(players: Sequence[Player]) -> Iterator[list[Event]]:
 def _prepared(config: EnvConfig, budget: int, spawn: str | None) -> EnvConfig:
     """The same world, with time for the episode, the same starts for all players, and drawing itself."""
     if isinstance(config, GymConfig):
-        told = any(word.startswith("render_mode=") for word in config.kwargs)
-        kwargs = config.kwargs if told else (*config.kwargs, "render_mode=rgb_array")
-        return replace(config, kwargs=kwargs, max_steps=budget)
+        return replace(drawing_itself(config), max_steps=budget)
     return replace(config, max_steps=budget, spawn=spawn or config.spawn)  # type: ignore[arg-type]  # one of its kind
 
 
