@@ -12,7 +12,7 @@ from .pages import ROOT, read
 
 RESULTS = ROOT / "benchmarks" / "results"
 MAZES = ("sgm-random", "test-2-random", "test-6-random", "test-1-fixed", "test-4-fixed")
-LINES = {"random policy": "random", "**ours (`sfl-doom-*`)**": "sfl"}
+LINES = {"random policy": "random", "the paper's settings (`paper-doom-*`)": "paper", "**ours (`sfl-doom-*`)**": "sfl"}
 INDICATORS = {
     "decisions at which the agent holds itself localized": ("graph/localized_in_evaluation", 100),
     "of these, believed landmark within 100 units": ("graph/localization_within_100", 100),
