@@ -30,10 +30,14 @@ class NetworkConfig:
     """Gradient steps of each network per environment step; 0 = the networks stay as they are."""
     replay_size: int = 50_000
     """Observations kept to learn from, on the device; a frame takes 58 kB."""
+    elsewhere: float = 0.0
+    """Share of R's far pairs with an observation of any walk, so that it learns to tell places apart that no walk
+    joins; 0 = both are of one walk, as in SPTM."""
 
     def __post_init__(self) -> None:
         require(self.updates_per_step >= 0, f"updates-per-step must be 0 or more, got {self.updates_per_step}.")
         require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
+        require(0 <= self.elsewhere <= 1, f"elsewhere must lie in [0, 1] (it is a share), got {self.elsewhere}.")
 
 
 def take_networks(path: str, arrays: dict[str, Array], networks: Iterable[Retrieval | Locomotion]) -> None:
@@ -83,7 +87,8 @@ class Networks:
     def _learn(self) -> Metrics:
         assert self._replay is not None
         retrieval, locomotion = self.config.retrieval, self.config.locomotion
-        triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, retrieval.near, retrieval.far)
+        windows = retrieval.near, retrieval.far
+        triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, *windows, self.config.elsewhere)
         chases = self._replay.chases(self._rng, locomotion.batch_size, locomotion.ahead)
         metrics = Metrics()
         if triplets is not None:
