@@ -52,6 +52,17 @@ def test_shortcuts_join_walks_where_they_run_together_and_not_where_one_view_is_
     assert [2, 9] in find_shortcuts(scores, walks, 0, 3, 6).tolist()
 
 
+def test_a_median_of_few_is_not_believed() -> None:
+    """Where one walk ends as the other begins, a window holds one pair, and a chance likeness would pass for a median."""
+    scores, walks = two_walks_with_a_double()
+    scores[0, 11] = scores[11, 0] = 1.0
+    together = [[node, node + 6] for node in range(6)]
+    assert find_shortcuts(scores, walks, 2, 3, 6).tolist() == together
+    assert [0, 11] in find_shortcuts(scores, walks, 0, 3, 6).tolist()
+    # Walks shorter than the window are not shut out: half of what they have is enough.
+    assert find_shortcuts(scores, walks, 10, 3, 6).tolist()[0] == [0, 6]
+
+
 def test_shortcuts_keep_their_distance_and_their_number() -> None:
     walks, scores = np.zeros(6, int), np.ones((6, 6))
     found = find_shortcuts(scores, walks, 0, 3, 100)

@@ -41,15 +41,20 @@ def smoothed(scores: Array, walks: Array, rows: range, window: int) -> Array:
 def find_shortcuts(scores: Array, walks: Array, window: int, distance: int, count: int) -> Array:
     """[S, 2] the `count` pairs i < j with the highest smoothed scores, of different walks or `distance` nodes apart.
 
-    `scores` [N, N] is made symmetric first. The pairs are sorted.
+    `scores` [N, N] is made symmetric first. The pairs are sorted. A median of few is no median: where one walk ends as
+    the other begins hardly any pair lies in both, and the best of thousands such would beat every sound one.
     """
     even = (scores + scores.T) / 2
     nodes = np.arange(len(walks))
+    starts, stops = (np.searchsorted(walks, walks, side=side) for side in ("left", "right"))
+    before, after = nodes - starts, stops - 1 - nodes  # nodes of the same walk
     best_scores, best_keys = np.zeros(0, even.dtype), np.zeros(0, np.int64)
     for begin, end in _walk_ranges(walks):
         median = smoothed(even, walks, range(begin, end), window)
         apart = nodes - nodes[begin:end, None]
-        allowed = (apart > 0) & ((walks != walks[begin]) | (apart >= distance))
+        seen = 1 + sum(np.minimum(np.minimum.outer(ends[begin:end], ends), window) for ends in (before, after))
+        enough = np.minimum((np.minimum(stops - starts, end - begin) + 1) // 2, window + 1)
+        allowed = (apart > 0) & ((walks != walks[begin]) | (apart >= distance)) & (seen >= enough)
         below, across = np.nonzero(allowed)
         best_scores = np.append(best_scores, median[below, across])
         best_keys = np.append(best_keys, pair_key(below + begin, across))
