@@ -53,7 +53,7 @@ def test_shortcuts_join_walks_where_they_run_together_and_not_where_one_view_is_
 
 
 def test_a_median_of_few_is_not_believed() -> None:
-    """Where one walk ends as the other begins, a window holds one pair, and a chance likeness would pass for a median."""
+    """Where one walk ends as the other begins, a window holds one pair: a chance likeness would pass for a median."""
     scores, walks = two_walks_with_a_double()
     scores[0, 11] = scores[11, 0] = 1.0
     together = [[node, node + 6] for node in range(6)]
