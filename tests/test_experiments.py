@@ -120,6 +120,17 @@ def test_episodic_curiosity_has_the_numbers_of_the_papers_table(maze: str) -> No
     assert shorter.train.steps == shorter.agent.ppo.decay_steps == 200_000
 
 
+@pytest.mark.parametrize("name", ["sptm-doom-sgm-random", "sgm-doom-sgm-random", "ec-sgm-doom-test-1-fixed"])
+def test_a_tenth_of_the_budget_fills_a_tenth_of_the_memory_and_leaves_the_rest_to_cleanup(name: str) -> None:
+    whole, tenth = experiments.get(name), experiments.scaled(experiments.get(name), 0.1)
+    assert isinstance(whole.agent, SPTMConfig | SGMConfig)
+    assert isinstance(tenth.agent, SPTMConfig | SGMConfig)
+    assert (whole.agent.memory.steps, tenth.agent.memory.steps) == (20_000, 2_000)
+    assert tenth.train.steps * 10 == whole.train.steps
+    assert tenth.agent.memory.steps <= tenth.train.steps
+    assert replace(tenth.agent, memory=whole.agent.memory) == whole.agent
+
+
 @pytest.mark.parametrize("method", ["sptm", "sgm"])
 def test_walks_of_curiosity_are_all_that_differs_and_say_that_an_oracle_chose(method: str) -> None:
     plain, curious = (experiments.get(f"{name}-doom-test-1-fixed") for name in (method, f"ec-{method}"))
