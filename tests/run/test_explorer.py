@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import CheckpointError, SflError, UsageError
 from sfl.envs import MiniGridConfig
 from sfl.learners.trail import TrailConfig
+from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 from sfl.run.explorer import find_explorer, oracle_checkpoint
 from sfl.run.export import export
@@ -78,6 +80,20 @@ def test_a_run_of_ec_walks_for_another_method(
     for key, value in run.agent.state_dict().networks.items():
         np.testing.assert_array_equal(value, learned[key], err_msg=key)
     assert len(run.graph["origin"]) > 2
+
+
+def test_it_is_read_without_what_only_learning_needs(explored: RunFolder, tmp_path: Path) -> None:
+    """On another machine there is no replay of it: that has gigabytes."""
+    there = Path(shutil.copytree(explored.path, tmp_path / "seed-0000"))
+    for name in LEARNING_FILES:
+        (RunFolder(there).last / name).unlink()
+    views, envs = np.random.default_rng(0).integers(8, size=(20, 4, 9, 9, 3)).astype(np.uint8), np.arange(4)
+    walkers = [
+        find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint="last"), MiniGridConfig(), 5, "cpu")
+        for path in (explored.path, there)
+    ]
+    one, other = ([walker.act(view, envs).tolist() for view in views] for walker in walkers)
+    assert one == other
 
 
 def test_its_actions_are_those_of_the_frozen_policy(explored: RunFolder) -> None:

@@ -49,7 +49,7 @@ def find_explorer(config: TrailConfig, env: EnvConfig, seed: int, device: str) -
     require(made_in == here, f"memory.explorer {path} explored {made_in}; this run is in {here}.")
     name = oracle_checkpoint(RunFolder(path), open_world(experiment.env).squares()) if wanted == ORACLE else wanted
     note(f"the memory is filled by {path}, checkpoint {name}{' (oracle)' if wanted == ORACLE else ''}.")
-    run = load_run(path, name, device, torch.get_num_threads())
+    run = load_run(path, name, device, torch.get_num_threads(), learning=False)
     policy = run.agent.policy(draw_seed(spawn(seed, ["explorer"])["explorer"]))
     assert isinstance(policy, ExplorerPolicy)
     return policy

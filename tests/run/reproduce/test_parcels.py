@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sfl.run.folder import RunFolder
+from sfl.run.checkpoint import LEARNING_FILES
+from sfl.run.folder import RunFolder, load_run
 from sfl.run.reproduce.cluster import TIED, Order, work
 from sfl.run.reproduce.parcels import Stamps, pack, unpack
 from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
@@ -47,6 +48,17 @@ def test_a_parcel_holds_what_is_new(tmp_path: Path) -> None:
     assert not (here / "checkpoints" / "last.tmp").exists()
     assert checkpoint_steps(RunFolder(here)) == 1_200
     assert sorted(path.name for path in here.parent.iterdir()) == ["seed-0000"]  # no draft is left
+
+
+def test_a_run_that_is_only_read_travels_without_what_learning_needs(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path / "there", seeds=1)
+    train(run.experiment, 0, tmp_path / "there", "cpu")
+    here, packed = tmp_path / "here" / "seed-0000", pack(run.path, {}, but=LEARNING_FILES)
+    assert packed is not None
+    unpack(packed, here)
+    left = {f"checkpoints/last/{name}" for name in LEARNING_FILES}
+    assert set(content(run.path)) - set(content(here)) == left
+    assert load_run(here, device="cpu", learning=False).env_steps == 1_200
 
 
 def test_a_checkpoint_that_arrives_replaces_the_old_one_whole(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from sfl.core.config import require
 from sfl.core.errors import SflError, UsageError
+from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.folder import RunFolder
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.progress import note
@@ -174,7 +175,9 @@ class RayEngine:
         resumable = checkpoint_steps(RunFolder(run.path)) is not None
         if not resumable:
             start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
-        needed = tuple((f"{path.parent.name}/{path.name}", pack(path, {}) or b"") for path in run.after)
+        # Whoever reads a run reads its networks, poses and history: a controller's replay alone has 3 GB.
+        packed = ((path, pack(path, {}, but=LEARNING_FILES)) for path in run.after)
+        needed = tuple((f"{path.parent.name}/{path.name}", files or b"") for path, files in packed)
         begun = pack(run.path, {}) if resumable else None
         return Order(run, str(self._runs_dir), device, begun, needed, str(Path.cwd()))
 

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import tarfile
+from collections.abc import Collection
 from pathlib import Path
 
 from sfl.run.folder import RunFolder
@@ -16,9 +17,10 @@ Stamps = dict[str, tuple[int, int]]
 CHECKPOINTS = "checkpoints"
 
 
-def pack(folder: Path, sent: Stamps) -> bytes | None:
+def pack(folder: Path, sent: Stamps, but: Collection[str] = ()) -> bytes | None:
     """The files that are new since `sent`, which is brought up to date; None where a checkpoint is just being written.
 
+    Files called as those in `but` stay where they are.
     Tables may be ahead of the checkpoint beside them: a run that goes on from it cuts them.
     """
     mark = RunFolder(folder).last / "format.json"
@@ -28,7 +30,7 @@ def pack(folder: Path, sent: Stamps) -> bytes | None:
         with tarfile.open(fileobj=out, mode="w") as archive:
             for file in _files(folder):
                 name, stamp = file.relative_to(folder).as_posix(), _stamp(file)
-                if stamp is not None and sent.get(name) != stamp:
+                if file.name not in but and stamp is not None and sent.get(name) != stamp:
                     archive.add(file, name)
                     packed[name] = stamp
     except FileNotFoundError:
