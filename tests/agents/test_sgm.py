@@ -101,6 +101,11 @@ def test_it_says_where_it_is_and_goes(taught: AgentState) -> None:
     assert seen.localized is None or taught.graph["observations"][seen.localized].argmax() <= 2
 
 
+def test_what_is_offered_is_as_close_in_time_as_the_network_calls_near() -> None:
+    """Neighbours in time that R was not taught to call near would be joined by chance only."""
+    assert SGMConfig().memory.every <= SGMConfig().retrieval.near
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -47,7 +47,7 @@ ATTEMPTS = NavigatorConfig(
 class SGMConfig(GatheringConfig):
     """Networks, memory, and what becomes of it."""
 
-    memory: TrailConfig = TrailConfig(every=10)
+    memory: TrailConfig = TrailConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
     sparse: SparseConfig = SparseConfig()
     navigator: NavigatorConfig = ATTEMPTS
     localize_threshold: float = 0.9
