@@ -1,4 +1,4 @@
-"""Controller, SPTM and SGM over frames, and what is left of them in a slim copy."""
+"""Controller, SPTM, SGM and EC over frames, and what is left of them in a slim copy."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sfl.agents import AgentConfig, make_agent
 from sfl.agents.controller import ControllerConfig
+from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sgm import ATTEMPTS, SGMConfig
 from sfl.agents.sptm import GuideConfig, ShortcutConfig, SPTMConfig
 from sfl.data.types import Agent, Array
 from sfl.graph.sparse import SparseConfig
+from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.networks import NetworkConfig
+from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.trail import TrailConfig
 
@@ -47,6 +51,18 @@ CONFIGS: dict[str, AgentConfig] = {
 }
 
 
+CURIOUS = ECConfig(
+    **vars(_networks),
+    train_every=12,
+    bonus=BonusConfig(capacity=6),
+    ppo=PPOConfig(horizon=5, dim=16, epochs=1, minibatches=2),
+)
+on_both_devices = pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+
+
 def make(name: str, seed: int = 0) -> Agent:
     return make_agent(CONFIGS[name], SPEC, seed)
 
@@ -76,6 +92,21 @@ def test_over_frames_a_loaded_agent_goes_on_alike(name: str, steps: int, views: 
     twin.time, twin.at = ring.time, ring.at.copy()
     assert twin.go(10) == ring.go(10)
     assert_same_state(twin.agent.state_dict(), ring.agent.state_dict())
+
+
+@on_both_devices
+@pytest.mark.parametrize("name", [*CONFIGS, "ec"])
+def test_it_learns_saves_goes_on_and_walks_where_the_run_is_made(name: str, device: str, views: Array) -> None:
+    """Everything that a run asks of these agents, once on each device; on a GPU nothing is equal to the last bit."""
+    agent, other = (make_agent((CONFIGS | {"ec": CURIOUS})[name], SPEC, seed, device) for seed in (0, 9))
+    before = agent.state_dict().networks
+    ring = ring_of(agent, views, 40)
+    state = agent.state_dict()
+    assert any(not np.array_equal(before[key], state.networks[key]) for key in before if key.startswith("retrieval."))
+    other.load_state_dict(deepcopy(state))
+    assert_same_state(other.state_dict(), state)
+    actions = [*ring.go(5), *ring_of(other, views, 5).go(5), *walk(other, views)]
+    assert {0} < {action for row in actions for action in row} <= set(range(SPEC.action_count))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
