@@ -19,6 +19,7 @@ ELSEWHERE = {
     "updates-per-step": ("", ""),
     "replay-size": ("", "20,000 each"),
     "elsewhere": ("", "0"),
+    "strangers": ("", "0"),
     "train-every": ("", "20,000 each"),
     "bonus.scale": ("alpha 0.03", "0.03"),
     "bonus.shift": ("beta 0.5", "0.5"),

@@ -49,11 +49,12 @@ class RetrievalNetwork(nn.Module):
         self.encoder, self.dim = feature_network(shape, config.encoder, config.dim)
         self.head = ReachabilityHead(self.dim, config.hidden, config.layers)
 
-    def forward(self, triplets: Tensor) -> Tensor:
-        """Scores [2B, 2] of far and near, of some with those near and then with those far, given [3, B, ...]."""
+    def forward(self, triplets: Tensor, strangers: int = 0) -> Tensor:
+        """Scores [(2 + strangers) B, 2] of far and near, given [3, B, ...]: of some with those near, with those far,
+        and with what is near to others of the batch."""
         some, near, far = self.encoder(triplets.flatten(0, 1)).chunk(3)
-        pairs = torch.cat([torch.cat([some, near], dim=1), torch.cat([some, far], dim=1)])
-        scores: Tensor = self.head(pairs)
+        others = [near, far, *(near.roll(places, 0) for places in range(1, strangers + 1))]
+        scores: Tensor = self.head(torch.cat([torch.cat([some, other], dim=1) for other in others]))
         return scores
 
 
@@ -91,11 +92,19 @@ class Retrieval(Trained[RetrievalNetwork]):
         with self.precision():
             return self.network.head.rows(first, second)
 
-    def update(self, triplets: Tensor) -> Metrics:
+    def update(self, triplets: Tensor, strangers: int = 0) -> Metrics:
         """One gradient step on observations [3, B, ...]: some, others near them and others far from them, which are
-        B positive pairs and B negative ones (`WalkReplay.triplets` draws them)."""
-        near = torch.arange(2 * triplets.shape[1], device=self.device) < triplets.shape[1]
-        return self.descend(lambda: reachability_loss(self.network(triplets), near))
+        B positive pairs and B negative ones (`WalkReplay.triplets` draws them); and `strangers` B more negative ones of
+        the same observations, which only the head sees again. Metrics are of the first two."""
+        count = triplets.shape[1]
+        near = torch.arange((2 + strangers) * count, device=self.device) < count
+
+        def judged() -> tuple[Tensor, dict[str, Tensor]]:
+            scores = self.network(triplets, strangers)
+            even = reachability_loss(scores[: 2 * count], near[: 2 * count])
+            return (reachability_loss(scores, near)[0], even[1]) if strangers else even
+
+        return self.descend(judged)
 
 
 class ReachabilityField:
