@@ -101,6 +101,7 @@ def test_every_seed_of_the_controllers_row_evaluates_the_networks_of_its_first_r
     agent = plan.runs[-1].experiment.agent
     assert isinstance(agent, ControllerConfig)
     assert agent.updates_per_step == 0
+    assert plan.runs[-1].experiment.train.env_count < plan.runs[0].experiment.train.env_count / 10  # games start slowly
 
 
 def test_rows_with_networks_of_ec_read_its_run_of_the_same_seed() -> None:

@@ -91,8 +91,11 @@ def _explorer(name: str) -> tuple[str, ...]:
     return ("--agent.memory.explorer", f"{{runs}}/{name}/{{seed}}")
 
 
-FROZEN = ("--agent.updates-per-step", "0", "--train.steps", "1000", "--train.log-every", "1000")
-"""A controller that learns no more: its run is an evaluation."""
+FROZEN = (
+    *("--agent.updates-per-step", "0", "--train.steps", "1000"),
+    *("--train.env-count", "8", "--train.log-every", "1000"),
+)
+"""A controller that learns no more: its run is an evaluation, for which 128 games need not be started."""
 
 
 def _controlled(row: str, maze: str, spawn: str, paper: str) -> Entry:
