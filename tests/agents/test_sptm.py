@@ -22,6 +22,7 @@ from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot
 
 CHAIN = Planner(unit_edges(12, np.array([[node, node + 1] for node in range(11)])))
 CONFIG = GuideConfig(neighbours=1, look_ahead=3)
+ONE_WALK = np.zeros(12, int)
 
 
 def near(**chances: float) -> Array:
@@ -33,8 +34,20 @@ def near(**chances: float) -> Array:
 
 
 def test_the_middle_one_of_the_nearest_is_a_node() -> None:
-    assert median_node(np.array([90, 7, 9, 8, 6])) == 8
-    assert median_node(np.array([5, 40])) == 5
+    walks = np.zeros(100, int)
+    assert median_node(np.array([90, 7, 9, 8, 6]), walks) == 8
+    assert median_node(np.array([5, 40]), walks) == 5
+
+
+def test_the_middle_is_taken_within_the_walk_of_the_nearest() -> None:
+    """Nodes of other walks have other numbers, wherever they are: the middle of all would be any of them."""
+    walks = np.repeat(np.arange(10), 10)
+    assert median_node(np.array([31, 7, 52, 33, 32]), walks) == 32
+    assert median_node(np.array([90, 7, 12, 23, 34]), walks) == 90
+    guide = Guide(GuideConfig(neighbours=3), CHAIN, np.repeat([0, 1, 2], 4), near(n10=0.9, n1=0.8, n5=0.7))
+    guide.step(near(n2=1.0, n6=0.96, n11=0.96), 0.0)
+    assert guide.place == 2
+    assert guide.route[-2] == 10
 
 
 def test_the_waypoint_is_the_farthest_that_is_near_enough_or_the_next() -> None:
@@ -44,7 +57,7 @@ def test_the_waypoint_is_the_farthest_that_is_near_enough_or_the_next() -> None:
 
 
 def test_it_stays_on_its_route_while_that_looks_right_and_looks_everywhere_else_when_not() -> None:
-    guide = Guide(CONFIG, CHAIN, near(n10=0.9))
+    guide = Guide(CONFIG, CHAIN, ONE_WALK, near(n10=0.9))
     assert guide.step(near(n3=0.96), 0.0) == 4
     assert guide.route == (3, 4, 5, 6, 7, 8, 9, 10, GOAL)
     # 11 looks more like it, but 5 lies ahead on the route and looks right enough.
@@ -56,7 +69,7 @@ def test_it_stays_on_its_route_while_that_looks_right_and_looks_everywhere_else_
 
 
 def test_lost_it_walks_at_random_for_some_steps_and_looks_again() -> None:
-    guide = Guide(replace(CONFIG, lost_steps=3), CHAIN, near(n10=0.9))
+    guide = Guide(replace(CONFIG, lost_steps=3), CHAIN, ONE_WALK, near(n10=0.9))
     assert [guide.step(near(n3=0.94), 0.0) for _ in range(3)] == [None] * 3
     assert guide.place is None
     assert guide.step(near(n3=0.96), 0.0) == 4
@@ -64,19 +77,19 @@ def test_lost_it_walks_at_random_for_some_steps_and_looks_again() -> None:
 
 
 def test_the_goal_itself_is_the_end_of_the_route() -> None:
-    guide = Guide(CONFIG, CHAIN, near(n10=0.9))
+    guide = Guide(CONFIG, CHAIN, ONE_WALK, near(n10=0.9))
     assert guide.step(near(n9=1.0), 0.99) == GOAL  # one node on, and it already looks near
     assert guide.step(near(n10=1.0), 0.0) == GOAL
 
 
 def test_without_a_route_it_walks_to_the_goal_directly() -> None:
     two = Planner(unit_edges(12, np.array([[node, node + 1] for node in range(11) if node != 6])))
-    guide = Guide(CONFIG, two, near(n10=0.9))
+    guide = Guide(CONFIG, two, ONE_WALK, near(n10=0.9))
     assert guide.step(near(n3=1.0), 0.0) == GOAL
     assert not guide.explanation().route_found
     assert guide.step(near(n8=1.0), 0.0) == 9
     assert guide.explanation().route_found
-    assert Guide(CONFIG, CHAIN, np.zeros(0)).step(np.zeros(0), 0.0) == GOAL
+    assert Guide(CONFIG, CHAIN, ONE_WALK, np.zeros(0)).step(np.zeros(0), 0.0) == GOAL
 
 
 LENGTH = 14

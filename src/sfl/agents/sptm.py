@@ -49,7 +49,7 @@ class GuideConfig:
     """Where the agent takes itself to be, and what it walks to."""
 
     neighbours: int = 5
-    """Goal and agent are at the median of so many nearest nodes."""
+    """Goal and agent are at the median of so many nearest nodes, those of the nearest one's walk."""
     local_threshold: float = 0.7
     """The agent is at the nearest node ahead on its last route if R is at least this."""
     global_threshold: float = 0.95
@@ -84,6 +84,7 @@ class Memory:
 
     views: NodeViews
     origin: Array  # [N]
+    walks: Array  # [N] number of the walk, sorted
     planner: Planner
 
     @classmethod
@@ -94,26 +95,26 @@ class Memory:
         scores = retrieval.reachable(views.features, views.features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
         edges = unit_edges(len(seen), np.concatenate([temporal_pairs(seen.walks), shortcuts]))
-        return cls(views, seen.origin, Planner(edges))
+        return cls(views, seen.origin, seen.walks, Planner(edges))
 
     def state(self) -> dict[str, Array]:
         """Plain arrays, with all that acting needs."""
-        return {"origin": self.origin, **self.views.state(), **self.planner.edges.state()}
+        return {"origin": self.origin, "walks": self.walks, **self.views.state(), **self.planner.edges.state()}
 
     @classmethod
     def from_state(cls, state: dict[str, Array], device: torch.device) -> Memory:
         """Take up arrays made by `state`."""
-        origin = state["origin"]
-        return cls(NodeViews.from_state(state, device), origin, Planner(Edges.from_state(len(origin), state)))
+        origin, views = state["origin"], NodeViews.from_state(state, device)
+        return cls(views, origin, state["walks"], Planner(Edges.from_state(len(origin), state)))
 
 
 class Guide:
     """One environment on its way to a goal, in numbers of nodes."""
 
-    def __init__(self, config: GuideConfig, planner: Planner, to_goal: Array) -> None:
-        """`to_goal` [N]: R of every node with the goal."""
-        self._config, self._planner = config, planner
-        self._goal = median_node(nearest_nodes(to_goal, config.neighbours)) if len(to_goal) else None
+    def __init__(self, config: GuideConfig, planner: Planner, walks: Array, to_goal: Array) -> None:
+        """`walks` [N]: the walk of every node; `to_goal` [N]: R of every node with the goal."""
+        self._config, self._planner, self._walks = config, planner, walks
+        self._goal = median_node(nearest_nodes(to_goal, config.neighbours), walks) if len(to_goal) else None
         self._lost = 0
         self.place: int | None = None
         self.target: int | None = None
@@ -154,7 +155,7 @@ class Guide:
                 return best
         found = nearest_nodes(near, config.neighbours)
         found = found[near[found] >= config.global_threshold]
-        return median_node(found) if len(found) else None
+        return median_node(found, self._walks) if len(found) else None
 
     def _ahead(self) -> Route:
         """The last place and what comes next on the last route."""
@@ -172,9 +173,14 @@ def nearest_nodes(near: Array, count: int) -> Array:
     return np.argsort(-near, kind="stable")[:count]
 
 
-def median_node(nodes: Array) -> int:
-    """The one in the middle: nodes are numbered in the order of walking, so that a stray one does not count."""
-    return int(np.sort(nodes)[(len(nodes) - 1) // 2])
+def median_node(nodes: Array, walks: Array) -> int:
+    """The one in the middle: nodes are numbered in the order of walking, so that a stray one does not count.
+
+    Nodes [K], best first, given the walk of every node [N]. The numbers of other walks than the best one's say nothing
+    of places: the middle of five walks would be any of them.
+    """
+    own = np.sort(nodes[walks[nodes] == walks[nodes[0]]])
+    return int(own[(len(own) - 1) // 2])
 
 
 def farthest_waypoint(ahead: Sequence[int], scores: Sequence[float], threshold: float) -> int:
@@ -202,7 +208,7 @@ class SPTMPolicy(ReachabilityField):
         self._guides.pop(env_index, None)
         to_goal = self._sights.begin(env_index, goal, self._memory.views)
         if to_goal is not None:
-            self._guides[env_index] = Guide(self._config, self._memory.planner, to_goal)
+            self._guides[env_index] = Guide(self._config, self._memory.planner, self._memory.walks, to_goal)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: localize, plan, choose a waypoint, ask L for the way there."""
