@@ -92,7 +92,7 @@ def test_scores_become_bytes_by_reference() -> None:
     poses = np.array([[x, 0, heading] for x in (0.0, 1.0) for heading in (0, 90, 180, 270)])
     scores = np.linspace(-1, 1, 64).reshape(8, 8)
     scores[0, 3] = np.nan
-    document = packed(Table(poses, 1.0, scores.astype(np.float16), (-1.0, 1.0)))
+    document = packed(Table(poses, 1.0, poses, scores.astype(np.float16), (-1.0, 1.0)))
     levels = np.frombuffer(base64.b64decode(document["values"]), np.uint8).reshape(8, 8)
     expected = np.where(np.isnan(scores), -1, scores)
     np.testing.assert_allclose(levels.T / 127.5 - 1, expected, atol=1 / 255 + 2e-3)

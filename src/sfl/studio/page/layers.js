@@ -39,8 +39,10 @@ function drawCoverage(pen, view, coverage) {
     const half = coverage.side / 2;
     const [left, right] = [Math.round(view.left(x - half)), Math.round(view.left(x + half))];
     const [top, bottom] = [view.top(y - half), view.top(y + half)].map(Math.round).sort((one, other) => one - other);
-    pen.globalAlpha = 0.55;
-    pen.fillRect(left, top, right - left, bottom - top);
+    pen.globalAlpha = 0.7;
+    // The middle of the colours is grey: a seam of floor tells such a square from a wall.
+    const seam = right - left > 12 ? 1 : 0;
+    pen.fillRect(left + seam, top + seam, right - left - 2 * seam, bottom - top - 2 * seam);
   });
   pen.globalAlpha = 1;
 }

@@ -31,6 +31,9 @@ function show(state, panel, field) {
     get fieldMilliseconds() {
       return field.milliseconds;
     },
+    get exactMilliseconds() {
+      return field.exactMilliseconds;
+    },
     get drawMilliseconds() {
       return panel.cost;
     },
@@ -57,6 +60,7 @@ function show(state, panel, field) {
         hover,
         landmarks,
         field: values.field !== null && !field.asking,
+        exact: values.field?.exact ?? null,
       };
     },
     fps: () => panel.frames.rate,

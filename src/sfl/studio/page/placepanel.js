@@ -93,7 +93,7 @@ export class PlacePanel {
         ),
       ),
       this.progress(fields, field),
-      field && this.where(reference),
+      field && this.where(reference, field),
       field && this.headingChoice(reference),
       field && this.shownAs(),
     );
@@ -117,13 +117,9 @@ export class PlacePanel {
       el("progress", { max: String(fields.total || 1), value: String(fields.done || 0) }));
   }
 
-  where([x, y, degrees]) {
-    const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
-    return el(
-      "p",
-      { class: "quiet", data: { testid: "reference" } },
-      `From ${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`,
-    );
+  where(asked, { reference, exact }) {
+    const near = exact ? "" : `; shown is the nearest view, ${spoken(reference)}`;
+    return el("p", { class: "quiet", data: { testid: "reference" } }, `From ${spoken(asked)}${near}`);
   }
 
   /** Headings as buttons where the world has four, as a slider where it has all. */
@@ -250,6 +246,12 @@ export class PlacePanel {
       byId(`threshold-${name}-value`).textContent = reading(value, above);
     }
   }
+}
+
+/** A pose in words. */
+function spoken([x, y, degrees]) {
+  const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
+  return `${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`;
 }
 
 /** How many places score as high as a threshold. */
