@@ -48,6 +48,7 @@ function show(state, panel, field) {
     get state() {
       const { run, checkpoints, colourBy, filters, tool, tab, reference, picked, hover } = values;
       const landmarks = values.graph?.landmarks.x.length ?? 0;
+      const answered = values.field !== null && !field.asking;
       return {
         run,
         checkpoints: { ...checkpoints },
@@ -59,8 +60,8 @@ function show(state, panel, field) {
         picked,
         hover,
         landmarks,
-        field: values.field !== null && !field.asking,
-        exact: values.field?.exact ?? null,
+        field: answered,
+        exact: answered && values.field.exact,
       };
     },
     fps: () => panel.frames.rate,
