@@ -178,9 +178,9 @@ class Fields:
             loaded, mark = self._load(run, key[1])
             table = self._work_out(run, loaded, job)
             made = (run.id, key[1], mark)  # a run in training may have gone on
-            self._tables.get(made, lambda: table)
             if run.keeps:
                 _write(_file(run, made), table)
+            self._tables.get(made, lambda: table)  # whoever is told that it is there finds it kept, too
             self._jobs.pop(key)
         except ClosedError:
             self._jobs.pop(key)
@@ -257,10 +257,10 @@ def _write(file: Path, table: Table) -> None:
         with draft.open("wb") as out:
             ends = np.array([table.side, *table.range])
             np.savez(out, poses=table.poses, embedded=table.embedded, scores=table.scores, ends=ends)
-        os.replace(draft, file)
         name = file.name.rpartition("-")[0]
         for older in file.parent.glob(f"{name}-*.npz"):
             if older != file:
                 older.unlink(missing_ok=True)
+        os.replace(draft, file)
     except OSError as error:
         note(f"{file} was not kept ({error}); it is made anew next time.")
