@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
+from PIL import Image
 
 from .conftest import Opener
 from .page import OLD_PROJECTOR, SCREEN
@@ -222,6 +225,9 @@ def test_light_dark_and_projector(see: Opener, demo: str) -> None:
     assert sum(light) > sum(dark) + 300
     sight.page.keyboard.press("p")
     assert sight.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") > 1.3 * size >= 1.3 * 14
+    left, top = sight.place(1, 1)
+    beside = sight.page.screenshot(clip={"x": left - 10, "y": top - 10, "width": 1, "height": 1})
+    assert sum(Image.open(BytesIO(beside)).convert("RGB").getpixel((0, 0))) < 150  # type: ignore[arg-type]  # the S, too
     sight.shoot("projector")
 
 
