@@ -234,8 +234,9 @@ def test_light_dark_and_projector(see: Opener, demo: str) -> None:
 def test_nothing_is_cut_off_on_a_small_projector(see: Opener, demo: str) -> None:
     sight = see(demo, size=OLD_PROJECTOR)
     sight.page.keyboard.press("p")
-    sticking_out = """() => [...document.querySelectorAll(".left *, .right *")].filter(node => {
-      const [box, around] = [node, node.closest("aside")].map(one => one.getBoundingClientRect());
+    sticking_out = """() => [...document.querySelectorAll(".left *, .middle *, .right *")].filter(node => {
+      const column = node.closest(".left, .middle, .right");
+      const [box, around] = [node, column].map(one => one.getBoundingClientRect());
       return node.checkVisibility() && !node.matches(".away") && box.width && box.right > around.right + 1;
     }).map(node => node.outerHTML.slice(0, 80))"""
     sight.look(*PLACE)
