@@ -285,7 +285,8 @@ function graphFacts(graph) {
     ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
   const { edge } = graph.thresholds;
-  if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} ${edge === 1 ? "transition" : "transitions"} or more`]);
+  const unit = edge === 1 ? "transition" : "transitions";
+  if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} ${unit} or more`]);
   if (coverage?.visits) {
     const [visited, squares] = [coverage.visits.filter(Boolean).length, coverage.squares.length];
     facts.push(["coverage", `${percent(visited / squares)} of ${number(squares)} squares`]);
