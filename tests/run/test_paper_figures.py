@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.lines import Line2D
 
 from sfl.agents.mss.config import MSSConfig
 from sfl.cli import main
@@ -20,7 +21,8 @@ from sfl.run.config import EvalConfig, TrainConfig
 from sfl.run.plots import draw_paper
 from sfl.run.plots.doom_views import value_heat
 from sfl.run.plots.floor import blocks
-from sfl.run.plots.saving import escaped
+from sfl.run.plots.panels import sheet
+from sfl.run.plots.saving import MARGIN, escaped, save_vector
 from sfl.run.plots.style import PAPER, SCREEN, Plate
 from sfl.run.train import train
 
@@ -107,6 +109,18 @@ def test_panels_have_letters_on_paper_and_names_on_the_screen() -> None:
     assert PAPER.headings(["alone"]) == [""]
     plate = Plate(matplotlib.figure.Figure(), "Visits.", ("early", "late"), "sfl, seed 0, 5 steps")
     assert plate.caption == "Visits. (a) early; (b) late. Run: sfl, seed 0, 5 steps."
+
+
+def test_a_page_holds_all_that_was_drawn(tmp_path: Path) -> None:
+    figure, (axes,) = sheet(PAPER, (9.0, 9.0), "", "", [""], 1)
+    axes.set(aspect="equal", xlim=(0, 9), ylim=(0, 9))
+    figure.legend(handles=[Line2D([0], [0], label="below")], loc="outside lower center")
+    text = save_vector(figure, tmp_path / "map.svg").read_text()
+    page = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)
+    assert page is not None
+    drawn = figure.get_tightbbox()  # saving has put everything in its place
+    assert float(page[1]) == pytest.approx(72 * figure.get_figwidth())
+    assert float(page[2]) == pytest.approx(72 * (drawn.height + 2 * MARGIN), abs=0.1)
 
 
 def test_captions_are_fit_for_latex() -> None:

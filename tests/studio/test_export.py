@@ -15,8 +15,9 @@ from PIL import Image
 
 from sfl.cli import main
 from sfl.core.errors import SflError, UsageError
+from sfl.envs import Task
 from sfl.studio.bundle import PAGE, bundled, one_file
-from sfl.studio.export import documents, export, packed, pictures, spread
+from sfl.studio.export import documents, export, first_walk, packed, pictures, spread
 from sfl.studio.fields import Table
 from sfl.studio.server import KINDS
 from sfl.studio.shared import Studio
@@ -92,7 +93,7 @@ def test_scores_become_bytes_by_reference() -> None:
     poses = np.array([[x, 0, heading] for x in (0.0, 1.0) for heading in (0, 90, 180, 270)])
     scores = np.linspace(-1, 1, 64).reshape(8, 8)
     scores[0, 3] = np.nan
-    document = packed(Table(poses, 1.0, scores.astype(np.float16), (-1.0, 1.0)))
+    document = packed(Table(poses, 1.0, poses, scores.astype(np.float16), (-1.0, 1.0)))
     levels = np.frombuffer(base64.b64decode(document["values"]), np.uint8).reshape(8, 8)
     expected = np.where(np.isnan(scores), -1, scores)
     np.testing.assert_allclose(levels.T / 127.5 - 1, expected, atol=1 / 255 + 2e-3)
@@ -178,3 +179,11 @@ def test_the_command_writes_one_file(grid_run: Path, tmp_path: Path, capsys: pyt
     assert re.fullmatch(rf"{re.escape(str(file))} \(\d+\.\d MB\)\n", capsys.readouterr().out)
     assert embedded(file.read_text(encoding="utf-8"))["/api/runs"]["runs"][0]["title"] == "sfl-fourroom seed 0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "runs"]
+
+
+def test_an_episode_is_one_that_takes_a_walk() -> None:
+    there, beside, far = (Task("any", pair, (0.0, 0.0, 0.0), (x, 0.0, 0.0), 9) for pair, x in enumerate((0, 60, 70)))
+    assert first_walk([there, beside, far], 64.0) is far
+    assert first_walk([there, beside], 64.0) is there  # none does
+    unknown = Task("any", 3, None, (1.0, 1.0, 0.0), 9)  # wherever the environment starts
+    assert first_walk([there, unknown, far], 64.0) is unknown

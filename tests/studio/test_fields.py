@@ -50,6 +50,7 @@ def test_a_field_is_the_sfs_of_the_frozen_policy(client: TestClient, grid_run: P
     clicked = {"checkpoint": "last", "x": 2.3, "y": 6.8, "degrees": 100}
     found = client.post("/api/runs/r0/field", json=clicked).json()
     assert found["reference"] == [2.0, 7.0, 90.0]  # the nearest view
+    assert found["exact"]  # a grid has no others
     reference = observations[(poses == (2, 7, 90)).all(1)][0]
     values = np.array(found["values"])
     np.testing.assert_allclose(values.ravel(), policy.sfs(observations, reference[None])[:, 0], atol=2e-3)
@@ -123,7 +124,15 @@ def test_what_cannot_be_answered_is_said(client: TestClient) -> None:
     make(client, "r0")
     outside = client.post("/api/runs/r0/field", json=body | {"x": 40})
     assert (outside.status_code, outside.json()["error"]) == (400, "(40, 1) lies off the map; choose a place inside.")
-    for wrong in ({"x": "1"}, {"x": None}, {"x": True}, {"x": 1e12}, {"degrees": "east"}, {"checkpoint": 3}):
+    for wrong in (
+        {"x": "1"},
+        {"x": None},
+        {"x": True},
+        {"x": 1e12},
+        {"degrees": "east"},
+        {"checkpoint": 3},
+        {"exact": 1},
+    ):
         answer = client.post("/api/runs/r0/field", json=body | wrong)
         assert answer.status_code == 400, wrong
         assert "must be a" in answer.json()["error"]
@@ -179,3 +188,49 @@ def test_a_maze_is_rendered_once_for_all_checkpoints(
     assert studio.atlas.look(run, studio.atlas.views(run), lambda done: None) is frames
     with pytest.raises(UsageError, match="lies off the map"):
         studio.fields.field(run, "last", -5000, 0, None)
+
+
+@pytest.mark.slow
+def test_in_a_maze_it_can_be_that_of_the_very_pose(
+    client: TestClient, studio: Studio, maze_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PLACES", 4)
+    make(client, "r1")
+    body: dict[str, Any] = {"checkpoint": "last", "x": 100, "y": 150, "degrees": 33}
+
+    def ask(**other: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = client.post("/api/runs/r1/field", json=body | other).json()
+        return answer
+
+    quick, exact = ask(), ask(exact=True)
+    assert not quick["exact"]
+    assert (exact["exact"], exact["reference"]) == (True, [100.0, 150.0, 33.0])
+    run = studio.shelf.run("r1")
+    policy = frozen(load_run(maze_run, device="cpu"))
+    assert isinstance(policy, SimilarityPolicy)
+    views, seen = studio.atlas.views(run), studio.atlas.photographs(run, np.array([[100.0, 150.0, 33.0]]))
+    wanted = policy.sfs(studio.atlas.look(run, views, lambda done: None), seen)[:, 0]
+    np.testing.assert_allclose(np.ravel(exact["values"]), wanted, atol=2e-3)
+    assert np.abs(np.subtract(exact["values"], quick["values"])).max() > 0.01  # the nearest view is another
+    four = [ask(exact=True, degrees=turn)["values"] for turn in range(0, 360, 90)]
+    np.testing.assert_allclose(ask(exact=True, degrees=None)["values"], np.max(four, axis=0), atol=2e-3)
+    x, y, turn = views.poses[2].tolist()
+    assert ask(x=x, y=y, degrees=turn)["exact"]  # that is a view of the table
+    inside = ask(exact=True, x=x, y=-40)  # within the wall around the maze, where nobody sees anything
+    assert (inside["exact"], inside["reference"][1] > 0) == (False, True)
+
+
+@pytest.mark.slow
+def test_the_very_pose_is_not_compared_with_another_checkpoints_views(
+    client: TestClient, studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PLACES", 4)
+    make(client, "r1")
+    run = studio.shelf.run("r1")
+    loaded, _ = studio.load_marked(run, "last")
+    fields = Fields(studio.atlas, lambda *_: (loaded, "of a checkpoint that has been written since"))
+    with pytest.raises(NotReadyError, match="has gone on meanwhile"):
+        fields.field(run, "last", 100, 150, 33, exact=True)
+    fields.close()
+    with pytest.raises(NotReadyError, match="The server ends"):
+        fields.field(run, "last", 100, 150, 33, exact=True)

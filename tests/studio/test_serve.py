@@ -148,5 +148,6 @@ def test_the_benchmark_asks_a_real_server(grid_run: Path) -> None:
     assert {row["name"]: row["must"] for row in rows if row["must"]} == {
         "field": "<= 300",
         "field, slowest": "<= 300",
+        "field of the very pose": "<= 300",
         "server polled": "<= 5",
     }

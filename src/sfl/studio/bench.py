@@ -130,8 +130,13 @@ def _fields(server: Server) -> list[Row]:
     clicks = clicks[:: max(1, len(clicks) // ASKED)]
     asked = [body | {"x": x, "y": y, "degrees": heading} for x, y in clicks for heading in (0, None)]
     times = [server.ask("/api/runs/r0/field", click)[1] for click in asked]
+    # Beside the views: what is seen at the very pose is rendered and compared. The first loads the agent.
+    beside = [click | {"x": click["x"] + places["side"] / 8, "exact": True} for click in asked]
+    first, *exact = (server.ask("/api/runs/r0/field", click)[1] for click in beside)
     return [
         row("studio", "field cache", made, "s"),
         row("studio", "field", median(times), "ms", at_most=MOST_MILLISECONDS),
         row("studio", "field, slowest", max(times), "ms", at_most=MOST_MILLISECONDS),
+        row("studio", "field of the very pose, first time", first, "ms"),
+        row("studio", "field of the very pose", median(exact), "ms", at_most=MOST_MILLISECONDS),
     ]

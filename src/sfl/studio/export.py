@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from sfl.core.errors import SflError, UsageError
+from sfl.envs import Task
 from sfl.run.device import resolve
 from sfl.run.folder import LAST
 from sfl.run.progress import note
@@ -111,14 +112,28 @@ def episodes(studio: Studio, runs: Sequence[Run]) -> list[Document]:
         try:
             loaded = [studio.load(run.id, LAST) for run in players]
             told = [{"run": run.id, "checkpoint": LAST, "title": run.title} for run in players]
+            near = studio.atlas.map(players[0]).get("success_radius", 0.0)
             levels = loaded[0].experiment.eval.levels[:EPISODES]
-            tasks = [task for level in levels for task in loaded[0].tasks(level, 1)]
+            tasks = [first_walk(loaded[0].tasks(level), near) for level in levels]
             found += [
-                {"title": f"{task.level}, task 1", "players": told, "events": record(loaded, task)} for task in tasks
+                {"title": f"{task.level}, task {task.pair + 1}", "players": told, "events": record(loaded, task)}
+                for task in tasks
             ]
         except (SflError, OSError) as error:
             note(f"left out: episodes: {error}")
     return found
+
+
+def first_walk(tasks: Sequence[Task], near: float) -> Task:
+    """The first task whose start is not at its goal already: an episode of no steps shows nothing."""
+
+    def far(task: Task) -> bool:
+        start, goal = task.start, task.goal
+        if not (isinstance(start, tuple) and isinstance(goal, tuple)):
+            return True  # nobody knows
+        return bool(np.hypot(start[0] - goal[0], start[1] - goal[1]) > near)
+
+    return next(filter(far, tasks), tasks[0])
 
 
 def spread(items: Sequence[Document], most: int) -> list[Document]:

@@ -1,7 +1,8 @@
 """Fields: how near every place is, to the agent, to the place that was clicked.
 
 The score of every pair of views is worked out once for a checkpoint, which takes a while and shows its progress; a
-click is then one column of that table. The table is kept in a folder `studio` of the run.
+click is then one column of that table. The table is kept in a folder `studio` of the run. In a maze one can stand
+between its views: there the view from the very pose is rendered and compared with all of the table's, if one asks.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ EMBEDDED, COMPARED = 8, 32
 WAITING = 8
 """Tables that may wait to be made."""
 
+LOOKING = 3
+"""Frozen agents that are kept to look at views from exact poses."""
+
 Loader = Callable[[Run, str], tuple[LoadedRun, str]]
 """The agent of a checkpoint, and the checkpoint's fingerprint."""
 
@@ -47,6 +51,7 @@ class Table:
 
     poses: Array  # [N, 3]
     side: float
+    embedded: Array  # [N, F] float32: what comparing with yet another view needs of each
     scores: Array  # [N, N] float16: of each view to each reference
     range: tuple[float, float]
 
@@ -69,7 +74,8 @@ class Fields:
 
     def __init__(self, atlas: Atlas, load: Loader) -> None:
         self._atlas, self._load = atlas, load
-        self._tables = Recent(6)
+        self._tables, self._policies = Recent(6), Recent(LOOKING)
+        self._looking = threading.Lock()  # a policy looks at one thing at a time
         self._jobs: dict[Key, Job] = {}
         self._lock = threading.Lock()
         self._maker = ThreadPoolExecutor(1, "field")
@@ -105,21 +111,29 @@ class Fields:
                 self._maker.submit(self._make, run, key)
         return self.status(run, name)
 
-    def field(self, run: Run, name: str, x: float, y: float, degrees: float | None) -> Document:
-        """The score of every view with what is seen from a pose; without a heading, the best of four."""
-        begin = time.perf_counter()
-        table = self._table(run, self._key(run, name))
+    def field(self, run: Run, name: str, x: float, y: float, degrees: float | None, exact: bool = False) -> Document:
+        """The score of every view with what is seen from a pose; without a heading, the best of four.
+
+        At once it is that of the nearest view; `exact`: of the pose itself, for which a game may have to start. The
+        answer says which of the two it is: nobody can look from within a wall, and all poses of a grid are views.
+        """
+        begin, key = time.perf_counter(), self._key(run, name)
+        table = self._table(run, key)
         if table is None:
             raise NotReadyError("The field of this checkpoint is not made yet.")
-        views = Views(table.poses, table.side, None)
-        view = views.nearest(x, y, degrees or 0.0)
+        view = Views(table.poses, table.side, None).nearest(x, y, degrees or 0.0)
         place = view - view % len(HEADINGS)
         columns = [view] if degrees is not None else list(range(place, place + len(HEADINGS)))
-        values = table.scores[:, columns].astype(np.float32).max(1).reshape(-1, len(HEADINGS))
+        scores, reference = table.scores[:, columns], table.poses[view, :2]
+        poses = np.array([(x, y, turn) for turn in (HEADINGS if degrees is None else (degrees,))])
         heading = None if degrees is None else float(table.poses[view, 2])
+        hit = bool(run.facts.kind == "grid" or (table.poses[columns] == poses).all())
+        if exact and not hit and self._atlas.can_look(run, poses):
+            scores, reference, heading, hit = self._compared(run, key, table, poses), poses[0, :2], degrees, True
         return {
-            "reference": [*numbers(table.poses[view, :2], 1), heading],
-            "values": numbers(values, 3),
+            "reference": [*numbers(reference, 1), heading],
+            "exact": hit,
+            "values": numbers(scores.astype(np.float32).max(1).reshape(-1, len(HEADINGS)), 3),
             "milliseconds": round(1e3 * (time.perf_counter() - begin), 2),
         }
 
@@ -131,6 +145,22 @@ class Fields:
         """Leave what is being made."""
         self._closed = True
         self._maker.shutdown(wait=True, cancel_futures=True)
+
+    def _compared(self, run: Run, key: Key, table: Table, poses: Array) -> Array:
+        """[N, R] the score of each view of a table with what is seen at poses [R, 3] of a maze."""
+        with self._looking:
+            if self._closed:
+                raise NotReadyError("The server ends.")
+            policy = self._policies.get(key, lambda: self._frozen(run, key))
+            return np.asarray(policy.compare(table.embedded, policy.embed(self._atlas.photographs(run, poses))))
+
+    def _frozen(self, run: Run, key: Key) -> FieldPolicy:
+        loaded, mark = self._load(run, key[1])
+        if mark != key[2]:  # its embeddings would not be the table's
+            raise NotReadyError("The run has gone on meanwhile; ask again.")
+        policy = frozen(loaded)
+        assert isinstance(policy, FieldPolicy)
+        return policy
 
     def _key(self, run: Run, name: str) -> Key:
         return run.id, name, run.read(name, ())[2]
@@ -148,9 +178,9 @@ class Fields:
             loaded, mark = self._load(run, key[1])
             table = self._work_out(run, loaded, job)
             made = (run.id, key[1], mark)  # a run in training may have gone on
-            self._tables.get(made, lambda: table)
             if run.keeps:
                 _write(_file(run, made), table)
+            self._tables.get(made, lambda: table)  # whoever is told that it is there finds it kept, too
             self._jobs.pop(key)
         except ClosedError:
             self._jobs.pop(key)
@@ -184,7 +214,7 @@ class Fields:
         low, high = policy.score_range
         known = scores[np.isfinite(scores)]
         low, high = (float(known.min()) if low == -np.inf else low), (float(known.max()) if high == np.inf else high)
-        return Table(views.poses, views.side, scores, (low, high))
+        return Table(views.poses, views.side, embedded, scores, (low, high))
 
 
 def about(table: Table) -> Document:
@@ -209,10 +239,12 @@ def _read(file: Path) -> Table | None:
     """A table that was kept; None where there is none, or none that is whole."""
     try:
         with np.load(file, allow_pickle=False) as kept:
-            poses, scores, ends = kept["poses"], kept["scores"], kept["ends"]
-        if scores.shape != (len(poses), len(poses)) or poses.shape[1:] != (3,) or ends.shape != (3,):
+            poses, embedded, scores, ends = (kept[name] for name in ("poses", "embedded", "scores", "ends"))
+        count = len(poses)
+        fits = poses.shape == (count, 3) and scores.shape == (count, count) and ends.shape == (3,)
+        if not fits or embedded.ndim != 2 or len(embedded) != count:
             return None
-        return Table(poses, float(ends[0]), scores, (float(ends[1]), float(ends[2])))
+        return Table(poses, float(ends[0]), embedded, scores, (float(ends[1]), float(ends[2])))
     except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile):
         return None
 
@@ -223,11 +255,12 @@ def _write(file: Path, table: Table) -> None:
     try:
         file.parent.mkdir(exist_ok=True)
         with draft.open("wb") as out:
-            np.savez(out, poses=table.poses, scores=table.scores, ends=np.array([table.side, *table.range]))
-        os.replace(draft, file)
+            ends = np.array([table.side, *table.range])
+            np.savez(out, poses=table.poses, embedded=table.embedded, scores=table.scores, ends=ends)
         name = file.name.rpartition("-")[0]
         for older in file.parent.glob(f"{name}-*.npz"):
             if older != file:
                 older.unlink(missing_ok=True)
+        os.replace(draft, file)
     except OSError as error:
         note(f"{file} was not kept ({error}); it is made anew next time.")

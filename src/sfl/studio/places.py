@@ -137,6 +137,16 @@ class Atlas:
         key = (run.facts.world_key, tuple(pose.tolist()))
         return self._pictures.get(key, lambda: self._photograph(run, pose))
 
+    def can_look(self, run: Run, poses: Array) -> bool:
+        """Whether a player could see something at all of these poses [N, 3] of a maze; not from within a wall."""
+        world = self.world(run)
+        return isinstance(world, MazeWorld) and bool(world.places.free.covers(poses[:, :2]).all())
+
+    def photographs(self, run: Run, poses: Array) -> Array:
+        """[N, 120, 160, 3] what is seen at poses [N, 3] of a maze."""
+        with self._camera(run) as game:
+            return game.pictures(poses)
+
     def close(self) -> None:
         """End the game."""
         with self._game_lock:
@@ -146,8 +156,7 @@ class Atlas:
         if run.facts.kind == "other" or not np.isfinite(pose).all():
             raise NotHereError("Where this landmark was seen is not known.")
         if run.facts.kind == "maze":
-            with self._camera(run) as game:
-                return png(game.pictures(pose[None])[0])
+            return png(self.photographs(run, pose[None])[0])
         views = self.views(run)
         assert views.observations is not None
         view = views.nearest(*pose.tolist())
@@ -156,8 +165,7 @@ class Atlas:
     def _render(self, run: Run, poses: Array, progress: Callable[[int], None]) -> Array:
         parts = []
         for first in range(0, len(poses), BATCH):
-            with self._camera(run) as game:
-                parts.append(game.pictures(poses[first : first + BATCH]))
+            parts.append(self.photographs(run, poses[first : first + BATCH]))
             progress(first)
         return np.concatenate(parts)
 

@@ -84,7 +84,7 @@ class Guard:
         if self._names is not None and host not in self._names:
             return _refused(403, "This server is reached under the address that it printed, not under this name.")
         origin = headers.get("origin")
-        if scope["method"] not in ("GET", "HEAD") and origin not in (None, f"http://{host}", f"https://{host}"):
+        if origin not in (None, f"http://{host}", f"https://{host}"):
             return _refused(403, "Requests from other sites are refused.")
         return None if self._token is None else self._without_token(scope, headers)
 

@@ -70,7 +70,8 @@ def _routes(studio: Studio, token_needed: bool) -> list[Route]:
     def field(request: Request, body: dict[str, Any]) -> Response:
         run, x, y = shelf.run(request.path_params["run"]), _number(body, "x"), _number(body, "y")
         degrees = None if body.get("degrees") is None else _number(body, "degrees")
-        return _json(studio.fields.field(run, _word(body, "checkpoint"), x, y, degrees))
+        exact = _flag(body, "exact")
+        return _json(studio.fields.field(run, _word(body, "checkpoint"), x, y, degrees, exact))
 
     def of_run(make: Callable[..., Any]) -> Answer:
         return lambda request, _: _json(make(shelf.run(request.path_params["run"])))
@@ -124,6 +125,13 @@ def _word(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
         raise BadRequestError(f"{name} must be a text, got {value!r:.60}.")
+    return value
+
+
+def _flag(body: dict[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise BadRequestError(f"{name} must be a yes or no, true or false, got {value!r:.60}.")
     return value
 
 

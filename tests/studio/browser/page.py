@@ -12,7 +12,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
-LAPTOP, SCREEN = (1366, 768), (1920, 1080)
+LAPTOP, SCREEN, OLD_PROJECTOR = (1366, 768), (1920, 1080), (1024, 768)
 SCREENSHOTS = os.environ.get("SFL_SCREENSHOTS")
 """A folder: the tests leave pictures of the page there, as the docs show them."""
 
@@ -62,9 +62,9 @@ class Sight:
         """Leave the page."""
         self._context.close()
 
-    def wait(self, condition: str) -> None:
+    def wait(self, condition: str, patience: float = PATIENCE) -> None:
         """Until a JavaScript expression holds. The page's own rules let nobody evaluate text in it, so it is asked."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         while not self.page.evaluate(condition):
             assert time.monotonic() < end, f"{condition} did not come true; the page says {self.state}"
             time.sleep(0.03)

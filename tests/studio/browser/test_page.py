@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
+from PIL import Image
 
 from .conftest import Opener
-from .page import SCREEN
+from .page import OLD_PROJECTOR, SCREEN
 
 PLACE, FAR = (6, 3), (1, 7)
 """Cells of FourRoom, in the room at the top right and in the one at the bottom left."""
@@ -222,7 +225,35 @@ def test_light_dark_and_projector(see: Opener, demo: str) -> None:
     assert sum(light) > sum(dark) + 300
     sight.page.keyboard.press("p")
     assert sight.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") > 1.3 * size >= 1.3 * 14
+    left, top = sight.place(1, 1)
+    beside = sight.page.screenshot(clip={"x": left - 10, "y": top - 10, "width": 1, "height": 1})
+    assert sum(Image.open(BytesIO(beside)).convert("RGB").getpixel((0, 0))) < 150  # type: ignore[arg-type]  # the S, too
     sight.shoot("projector")
+
+
+def test_nothing_is_cut_off_on_a_small_projector(see: Opener, demo: str) -> None:
+    sight = see(demo, size=OLD_PROJECTOR)
+    sight.page.keyboard.press("p")
+    sticking_out = """() => [...document.querySelectorAll(".left *, .middle *, .right *")].filter(node => {
+      const column = node.closest(".left, .middle, .right");
+      const [box, around] = [node, column].map(one => one.getBoundingClientRect());
+      return node.checkVisibility() && !node.matches(".away") && box.width && box.right > around.right + 1;
+    }).map(node => node.outerHTML.slice(0, 80))"""
+    sight.look(*PLACE)
+    assert sight.page.evaluate(sticking_out) == []
+    for tab in ("curves", "config", "live"):
+        sight.part(f"tab-{tab}").click()
+        sight.page.wait_for_timeout(200)
+        assert sight.page.evaluate(sticking_out) == []
+    sight.part("player-add").click()
+    sight.send((1, 1), (6, 7))
+    sight.wait("window.studio.live?.edge > 0")
+    sight.part("view-1").wait_for()
+    assert sight.page.evaluate(sticking_out) == []
+    boxes = [sight.part(f"card-{player}").bounding_box() for player in (0, 1)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[1]["x"] > boxes[0]["x"] + boxes[0]["width"]  # side by side
 
 
 def test_no_text_is_smaller_than_14_pixels(see: Opener, demo: str) -> None:

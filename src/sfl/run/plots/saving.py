@@ -34,6 +34,7 @@ def save_vector(figure: Figure, path: Path) -> Path:
     """As wide as the figure was made, so that letters keep their size in print; as high as what was drawn."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(SETTINGS):
+        figure.draw_without_rendering()  # panels find their places only now
         drawn = figure.get_tightbbox()
         box = Bbox.from_extents(0, drawn.y0 - MARGIN, figure.get_figwidth(), drawn.y1 + MARGIN)
         figure.savefig(path, bbox_inches=box, metadata={"Date" if path.suffix == ".svg" else "CreationDate": None})

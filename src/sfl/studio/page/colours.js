@@ -87,7 +87,9 @@ export function themeColours() {
   const colours = Object.fromEntries(THEMED.map((name) => [name, resolve(name)]));
   const kinds = Array.from({ length: KINDS }, (_, place) => resolve(`kind-${place}`));
   probe.remove();
-  return { ...colours, kinds };
+  // Marks on the map grow with the letters of the page: 1 on a laptop, more on a projector.
+  const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
+  return { ...colours, kinds, unit };
 }
 
 /**

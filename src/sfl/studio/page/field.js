@@ -1,8 +1,12 @@
-/** The field from a place: asks for the cache, waits while it is made, asks for values; the latest question wins. */
+/**
+ * The field from a place: asks for the cache, waits while it is made, asks for values; the latest question wins.
+ * What is shown at once is the field of the nearest view; that of the very pose takes its place when it is there.
+ */
 
 import { checkpointOf, currentRun, say } from "./state.js";
 
 const WAIT = 700; // milliseconds between two looks at a cache in the making
+const SETTLED = 80; // milliseconds without another question, as while the reference is turned
 
 export class FieldKeeper {
   /** @param {import("./state.js").State} state @param {any} source */
@@ -10,6 +14,7 @@ export class FieldKeeper {
     [this.state, this.source] = [state, source];
     this.turn = 0;
     this.milliseconds = null;
+    this.exactMilliseconds = null;
     this.asking = false; // what is shown is not yet the answer to the last question
     state.watch(["run", "checkpoints", "runs"], () => this.follow());
     state.watch(["reference"], () => this.ask());
@@ -49,15 +54,30 @@ export class FieldKeeper {
     try {
       const ready = await this.cache(run, turn);
       if (!ready || turn !== this.turn) return;
-      const field = await this.source.field(run.id, checkpointOf(this.state, run.id), reference);
+      const checkpoint = checkpointOf(this.state, run.id);
+      const field = await this.source.field(run.id, checkpoint, reference);
       if (turn !== this.turn) return;
       this.state.update({ field });
-      // The next frame but one begins when this one is on the screen.
-      requestAnimationFrame(() => requestAnimationFrame(() => (this.milliseconds = performance.now() - began)));
+      onScreen(() => (this.milliseconds = performance.now() - began));
+      if (!field.exact && this.source.live) this.sharpen(turn, began, run.id, checkpoint, reference);
     } catch (error) {
       if (turn === this.turn) this.failed(error);
     } finally {
       if (turn === this.turn) this.asking = false;
+    }
+  }
+
+  /** Once no other question follows, the field from the pose itself. */
+  async sharpen(turn, began, run, checkpoint, reference) {
+    await new Promise((resolve) => setTimeout(resolve, SETTLED));
+    if (turn !== this.turn) return;
+    try {
+      const field = await this.source.field(run, checkpoint, reference, true);
+      if (turn !== this.turn || !field.exact) return;
+      this.state.update({ field });
+      onScreen(() => (this.exactMilliseconds = performance.now() - began));
+    } catch (error) {
+      if (turn === this.turn) say(this.state, error.message); // the field of the nearest view stays
     }
   }
 
@@ -81,4 +101,9 @@ export class FieldKeeper {
     this.state.update({ field: null });
     say(this.state, error.message);
   }
+}
+
+/** When what was changed is on the screen: the next frame but one begins then. @param {() => void} tell */
+function onScreen(tell) {
+  requestAnimationFrame(() => requestAnimationFrame(tell));
 }

@@ -39,8 +39,10 @@ function drawCoverage(pen, view, coverage) {
     const half = coverage.side / 2;
     const [left, right] = [Math.round(view.left(x - half)), Math.round(view.left(x + half))];
     const [top, bottom] = [view.top(y - half), view.top(y + half)].map(Math.round).sort((one, other) => one - other);
-    pen.globalAlpha = 0.55;
-    pen.fillRect(left, top, right - left, bottom - top);
+    pen.globalAlpha = 0.7;
+    // The middle of the colours is grey: a seam of floor tells such a square from a wall.
+    const seam = right - left > 12 ? 1 : 0;
+    pen.fillRect(left + seam, top + seam, right - left - 2 * seam, bottom - top - 2 * seam);
   });
   pen.globalAlpha = 1;
 }
@@ -153,10 +155,16 @@ function drawTask(pen, view, { start, goal }, theme) {
 /** Where episodes of training begin: a small house of two lines would be a riddle; a square with an S is none. */
 function drawHome(pen, view, [x, y], theme) {
   const [left, top] = [view.left(x), view.top(y)];
+  const side = 16 * theme.unit;
   pen.fillStyle = theme.ink;
-  pen.fillRect(left - 8, top - 8, 16, 16);
+  pen.fillRect(left - side / 2, top - side / 2, side, side);
+  drawLetter(pen, "S", left, top, theme);
+}
+
+/** A letter in a mark. @param {CanvasRenderingContext2D} pen @param {any} theme */
+export function drawLetter(pen, letter, left, top, theme) {
   pen.fillStyle = theme.floor;
-  pen.font = "600 12px system-ui, sans-serif";
+  pen.font = `600 ${12 * theme.unit}px system-ui, sans-serif`;
   [pen.textAlign, pen.textBaseline] = ["center", "middle"];
-  pen.fillText("S", left, top + 0.5);
+  pen.fillText(letter, left, top + 0.5);
 }

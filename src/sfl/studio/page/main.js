@@ -31,6 +31,9 @@ function show(state, panel, field) {
     get fieldMilliseconds() {
       return field.milliseconds;
     },
+    get exactMilliseconds() {
+      return field.exactMilliseconds;
+    },
     get drawMilliseconds() {
       return panel.cost;
     },
@@ -45,6 +48,7 @@ function show(state, panel, field) {
     get state() {
       const { run, checkpoints, colourBy, filters, tool, tab, reference, picked, hover } = values;
       const landmarks = values.graph?.landmarks.x.length ?? 0;
+      const answered = values.field !== null && !field.asking;
       return {
         run,
         checkpoints: { ...checkpoints },
@@ -56,7 +60,8 @@ function show(state, panel, field) {
         picked,
         hover,
         landmarks,
-        field: values.field !== null && !field.asking,
+        field: answered,
+        exact: answered && values.field.exact,
       };
     },
     fps: () => panel.frames.rate,

@@ -35,7 +35,7 @@ export class MapPanel {
     new ResizeObserver(() => this.resize()).observe(this.box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     state.watch(["map"], () => this.newWorld());
-    state.watch(["graph", "colourBy", "filters", "theme"], () => this.repaint());
+    state.watch(["graph", "colourBy", "filters", "theme", "projector"], () => this.repaint());
     state.watch(["layers", "field", "thresholds", "headings", "map", "task", "session"], () => this.touch("picture"));
     const moving = [
       "hover",
@@ -47,7 +47,6 @@ export class MapPanel {
       "cursor",
       "run",
       "checkpoints",
-      "projector",
     ];
     state.watch(moving, () => this.touch("moving"));
     this.resize();

@@ -1,6 +1,6 @@
 /** What moves on the map: the pointer's landmark, the reference of the field, the task, agents and their beliefs. */
 
-import { dotRadius } from "./layers.js";
+import { dotRadius, drawLetter } from "./layers.js";
 
 /** Pixels between a reference and the handle that turns it. */
 export const HANDLE = 30;
@@ -83,22 +83,15 @@ function drawMark(pen, view, [x, y, degrees], letter, theme) {
     const [right, down] = ahead(view, degrees);
     pen.beginPath();
     pen.moveTo(left, top);
-    pen.lineTo(left + 17 * right, top + 17 * down);
+    pen.lineTo(left + 17 * theme.unit * right, top + 17 * theme.unit * down);
     haloed(pen, theme.ink, 2.5, theme);
   }
   pen.beginPath();
-  pen.arc(left, top, 10, 0, 2 * Math.PI);
+  pen.arc(left, top, 10 * theme.unit, 0, 2 * Math.PI);
   haloed(pen, theme.ink, 1, theme);
   pen.fillStyle = theme.ink;
   pen.fill();
-  label(pen, letter, left, top, theme.floor);
-}
-
-function label(pen, text, left, top, colour) {
-  pen.fillStyle = colour;
-  pen.font = "600 12px system-ui, sans-serif";
-  [pen.textAlign, pen.textBaseline] = ["center", "middle"];
-  pen.fillText(text, left, top + 0.5);
+  drawLetter(pen, letter, left, top, theme);
 }
 
 function drawGoal(pen, view, goal, radius, theme) {
@@ -212,7 +205,7 @@ function drawBelief(pen, view, now, colour, theme) {
 function drawAgent(pen, view, [x, y, degrees], colour, theme) {
   const [left, top] = [view.left(x), view.top(y)];
   const [right, down] = ahead(view, degrees ?? 0);
-  const size = Math.max(9, Math.min(16, 0.4 * view.scale));
+  const size = Math.max(9, Math.min(16, 0.4 * view.scale)) * theme.unit;
   pen.beginPath();
   pen.moveTo(left + 1.3 * size * right, top + 1.3 * size * down);
   pen.lineTo(left - size * right - 0.9 * size * down, top - size * down + 0.9 * size * right);

@@ -93,7 +93,7 @@ export class PlacePanel {
         ),
       ),
       this.progress(fields, field),
-      field && this.where(reference),
+      field && this.where(reference, field),
       field && this.headingChoice(reference),
       field && this.shownAs(),
     );
@@ -117,13 +117,9 @@ export class PlacePanel {
       el("progress", { max: String(fields.total || 1), value: String(fields.done || 0) }));
   }
 
-  where([x, y, degrees]) {
-    const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
-    return el(
-      "p",
-      { class: "quiet", data: { testid: "reference" } },
-      `From ${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`,
-    );
+  where(asked, { reference, exact }) {
+    const near = exact ? "" : `; shown is the nearest view, ${spoken(reference)}`;
+    return el("p", { class: "quiet", data: { testid: "reference" } }, `From ${spoken(asked)}${near}`);
   }
 
   /** Headings as buttons where the world has four, as a slider where it has all. */
@@ -252,6 +248,12 @@ export class PlacePanel {
   }
 }
 
+/** A pose in words. */
+function spoken([x, y, degrees]) {
+  const heading = degrees === null ? "any heading" : `heading ${Math.round(degrees)}°`;
+  return `${number(Math.round(x))}, ${number(Math.round(y))}, ${heading}`;
+}
+
 /** How many places score as high as a threshold. */
 function aboveIt(field, headings, threshold) {
   const shown = headings === "each" ? "best" : headings;
@@ -283,7 +285,8 @@ function graphFacts(graph) {
     ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
   const { edge } = graph.thresholds;
-  if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} transitions or more`]);
+  const unit = edge === 1 ? "transition" : "transitions";
+  if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} ${unit} or more`]);
   if (coverage?.visits) {
     const [visited, squares] = [coverage.visits.filter(Boolean).length, coverage.squares.length];
     facts.push(["coverage", `${percent(visited / squares)} of ${number(squares)} squares`]);

@@ -64,8 +64,9 @@ export class HttpSource {
     return this.ask(`/api/runs/${run}/fields`, { checkpoint });
   }
 
-  field(run, checkpoint, [x, y, degrees]) {
-    return this.ask(`/api/runs/${run}/field`, { checkpoint, x, y, degrees });
+  /** At once from the nearest view; `exact`: from the pose itself. */
+  field(run, checkpoint, [x, y, degrees], exact = false) {
+    return this.ask(`/api/runs/${run}/field`, { checkpoint, x, y, degrees, exact });
   }
 
   curves(runs) {
@@ -179,7 +180,8 @@ export class ExportSource {
       references.y[chosen[0]],
       degrees === null ? null : references.degrees[chosen[0]],
     ];
-    return { reference, values, milliseconds: performance.now() - began };
+    const exact = reference.every((number, place) => number === [x, y, degrees][place]);
+    return { reference, exact, values, milliseconds: performance.now() - began };
   }
 
   bytes(key, text) {
