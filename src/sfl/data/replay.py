@@ -261,6 +261,11 @@ class SequenceReplay:
         self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
         self._episode_first[env] = last + 1
 
+    def close_rows(self, envs: Array, slots: Array) -> None:
+        """`close_episode` of several environments [B]."""
+        for env, slot in zip(envs.tolist(), slots.tolist(), strict=True):
+            self.close_episode(env, slot)
+
     def _states(self, entries: Entries, n: int, inside: Array) -> Array:
         """Slots [B, n + 1] from the entries on, or [B, n + 1, stack] of stacks; after `inside` steps they repeat."""
         envs, at, back = entries.envs, entries.at, self.stack - 1

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfl.data.types import Array, Observation
+from sfl.data.replay import SequenceReplay
+from sfl.data.types import Array, Observation, Transitions
 from sfl.learners.device import IndexCache, Replayed
 from sfl.learners.eyes import Eyes
+from sfl.learners.feature_store import FeatureStore
 
 
 class FeatureStacks:
@@ -45,6 +47,15 @@ class FeatureStacks:
             self.take_up(*grown)
         self.rows[env_index] = self.fill
         self.sums[env_index] = 0
+
+    def keep(self, transitions: Transitions, random: Array, store: FeatureStore, replay: SequenceReplay) -> None:
+        """Put a step into a replay: the newest frames are on top already, those that ended an episode are not."""
+        envs, ended = transitions.env_indices, np.flatnonzero(transitions.ended)
+        slots = store.hold_rows(self.newest(envs))
+        store.release_rows(replay.append_rows(envs, slots, transitions.actions, random))
+        if len(ended):
+            last = store.hold_rows(self.after(transitions.next_observations[ended], envs[ended]))
+            replay.close_rows(envs[ended], last)
 
     def push(self, frames: Array, env_indices: Array) -> Tensor:
         """Add the newest frames; returns the states [B, (D + stack) * F], good until the next call."""

@@ -78,8 +78,7 @@ class WalkReplay:
         ended = np.flatnonzero(transitions.ended)
         if len(ended):
             last = self._store.hold_rows(transitions.next_observations[ended])
-            for env, slot in zip(envs[ended].tolist(), last.tolist(), strict=True):
-                self._replay.close_episode(env, slot)
+            self._replay.close_rows(envs[ended], last)
 
     def triplets(
         self, rng: np.random.Generator, count: int, near: int, far: int, elsewhere: float = 0.0

@@ -290,16 +290,8 @@ class FrameExperience(Experience):
         super().__init__(config, replay, rng, device)
 
     def _keep(self, transitions: Transitions) -> None:
-        """The features of the newest frames are on top of the stacks already."""
-        envs, stacks = transitions.env_indices, self.perception.stacks
-        slots = self._store.hold_rows(stacks.newest(envs))
-        random = np.zeros(len(envs), bool)
-        self._store.release_rows(self.replay.append_rows(envs, slots, transitions.actions, random))
-        ended = np.flatnonzero(transitions.ended)
-        if len(ended):
-            last = self._store.hold_rows(stacks.after(transitions.next_observations[ended], envs[ended]))
-            for env, slot in zip(envs[ended].tolist(), last.tolist(), strict=True):
-                self.replay.close_episode(env, slot)
+        random = np.zeros(len(transitions.env_indices), bool)
+        self.perception.stacks.keep(transitions, random, self._store, self.replay)
 
     def batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
         """All are drawn, and travel to the device, together."""

@@ -95,15 +95,7 @@ class FrameRepresentation(FrameStates):
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step: the features of the newest frame are on top of the stacks already."""
         self._steps.join()
-        envs = transitions.env_indices
-        slots = self._store.hold_rows(self.stacks.newest(envs))
-        self._store.release_rows(self._replay.append_rows(envs, slots, transitions.actions, random))
-        ended = np.flatnonzero(transitions.ended)
-        if len(ended):
-            last = self.stacks.after(transitions.next_observations[ended], envs[ended])
-            last_slots = self._store.hold_rows(last)
-            for env, slot in zip(envs[ended].tolist(), last_slots.tolist(), strict=True):
-                self._replay.close_episode(env, slot)
+        self.stacks.keep(transitions, random, self._store, self._replay)
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
         """Gradient steps of psi, as the configuration counts them; on a GPU they are left to the next `catch_up`."""
