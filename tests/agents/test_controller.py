@@ -106,7 +106,5 @@ def test_wrong_settings_are_refused() -> None:
         ControllerConfig(updates_per_step=-1)
     with pytest.raises(UsageError, match="replay-size must be at least 1, got 0"):
         ControllerConfig(replay_size=0)
-    with pytest.raises(UsageError, match=r"elsewhere must lie in \[0, 1\] \(it is a share\), got 2"):
-        ControllerConfig(elsewhere=2)
     with pytest.raises(UsageError, match=r"strangers must lie in \[0, 31\] \(half of R's batch, less one\), got 32"):
         ControllerConfig(strangers=32)

@@ -18,7 +18,6 @@ ELSEWHERE = {
     "retrieval.learning-rate": ("", "0.0001"),
     "updates-per-step": ("", ""),
     "replay-size": ("", "20,000 each"),
-    "elsewhere": ("", "0"),
     "strangers": ("", "0"),
     "train-every": ("", "20,000 each"),
     "bonus.scale": ("alpha 0.03", "0.03"),

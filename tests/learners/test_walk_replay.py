@@ -24,20 +24,6 @@ def test_near_and_far_are_counted_in_decisions_of_one_episode() -> None:
     assert replay.triplets(np.random.default_rng(0), 8, near=2, far=20) is None
 
 
-def test_a_share_of_what_is_far_comes_from_any_walk() -> None:
-    """All places that were seen are among it, those near as well; the rest is drawn as ever."""
-    replay = line_replay(400, episode=12)
-    mixed, plain = (
-        places(replay.triplets(np.random.default_rng(0), 2_000, 2, 5, elsewhere))  # type: ignore[arg-type]
-        for elsewhere in (0.5, 0.0)
-    )
-    assert torch.equal(mixed[2, :1_000].unique(), mixed[0].unique())
-    assert float((mixed[0] - mixed[2]).abs()[:1_000].float().mean()) > 6  # of two places drawn from 20
-    assert int((mixed[0] - mixed[2]).abs()[:1_000].min()) == 0
-    assert torch.equal(mixed[:, 1_000:], plain[:, 1_000:])
-    assert torch.equal(mixed[:2], plain[:2])
-
-
 def test_goals_lie_ahead_and_actions_lead_there() -> None:
     replay = line_replay(400, episode=12)
     found = replay.chases(np.random.default_rng(0), 2_000, ahead=3)

@@ -30,9 +30,6 @@ class NetworkConfig:
     """Gradient steps of each network per environment step; 0 = the networks stay as they are."""
     replay_size: int = 50_000
     """Observations kept to learn from, on the device; a frame takes 58 kB."""
-    elsewhere: float = 0.0
-    """Share of R's far pairs with an observation of any walk, so that it learns to tell places apart that no walk
-    joins; 0 = both are of one walk, as in SPTM."""
     strangers: int = 0
     """Far pairs of each observation of R's batch with others of the batch, beside the near and the far one; 0 = none.
     With half of all pairs near, R of 0.95 says 19 to 1, while of a maze's views one in hundreds is near; each stranger
@@ -41,7 +38,6 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         require(self.updates_per_step >= 0, f"updates-per-step must be 0 or more, got {self.updates_per_step}.")
         require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
-        require(0 <= self.elsewhere <= 1, f"elsewhere must lie in [0, 1] (it is a share), got {self.elsewhere}.")
         most, given = self.retrieval.batch_size // 2 - 1, self.strangers
         require(0 <= given <= most, f"strangers must lie in [0, {most}] (half of R's batch, less one), got {given}.")
 
@@ -93,8 +89,7 @@ class Networks:
     def _learn(self) -> Metrics:
         assert self._replay is not None
         retrieval, locomotion = self.config.retrieval, self.config.locomotion
-        windows = retrieval.near, retrieval.far
-        triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, *windows, self.config.elsewhere)
+        triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, retrieval.near, retrieval.far)
         chases = self._replay.chases(self._rng, locomotion.batch_size, locomotion.ahead)
         metrics = Metrics()
         if triplets is not None:

@@ -80,20 +80,12 @@ class WalkReplay:
             last = self._store.hold_rows(transitions.next_observations[ended])
             self._replay.close_rows(envs[ended], last)
 
-    def triplets(
-        self, rng: np.random.Generator, count: int, near: int, far: int, elsewhere: float = 0.0
-    ) -> Tensor | None:
+    def triplets(self, rng: np.random.Generator, count: int, near: int, far: int) -> Tensor | None:
         """Observations [3, B, ...] of some moments, of others at most `near` decisions from them and of others more
-        than `far` from them, in the same episode, or for a share of them from anywhere; None while there are none."""
+        than `far` from them, in the same episode; None while there are none."""
         longest = Windows(near, far + 1, self._replay.length)
-        slots, anywhere = self._replay.sample_triplets(rng, count, longest), round(elsewhere * count)
-        if slots is None:
-            return None
-        if anywhere:
-            entries = self._replay.draw_steps(rng, anywhere)
-            assert entries is not None  # where there are triplets there are steps
-            slots[:anywhere, 2] = self._replay.states_from(entries, 0)[:, 0, -1]
-        return self._store.at(slots.T)
+        slots = self._replay.sample_triplets(rng, count, longest)
+        return None if slots is None else self._store.at(slots.T)
 
     def chases(self, rng: np.random.Generator, count: int, ahead: int) -> tuple[Tensor, Array] | None:
         """Previous, current and a later observation [3, B, ...], 1 to `ahead` decisions on in the same episode, and
