@@ -13,8 +13,7 @@ export class FieldKeeper {
   constructor(state, source) {
     [this.state, this.source] = [state, source];
     this.turn = 0;
-    this.milliseconds = null;
-    this.exactMilliseconds = null;
+    [this.milliseconds, this.exactMilliseconds] = [null, null]; // of the last question, once answered
     this.asking = false; // what is shown is not yet the answer to the last question
     state.watch(["run", "checkpoints", "runs"], () => this.follow());
     state.watch(["reference"], () => this.ask());
@@ -45,6 +44,7 @@ export class FieldKeeper {
     const run = currentRun(this.state);
     this.turn += 1;
     const turn = this.turn;
+    [this.milliseconds, this.exactMilliseconds] = [null, null];
     this.asking = Boolean(reference && run);
     if (!this.asking) {
       this.state.update({ field: null });
@@ -58,7 +58,7 @@ export class FieldKeeper {
       const field = await this.source.field(run.id, checkpoint, reference);
       if (turn !== this.turn) return;
       this.state.update({ field });
-      onScreen(() => (this.milliseconds = performance.now() - began));
+      this.time("milliseconds", turn, began);
       if (!field.exact && this.source.live) this.sharpen(turn, began, run.id, checkpoint, reference);
     } catch (error) {
       if (turn === this.turn) this.failed(error);
@@ -75,7 +75,7 @@ export class FieldKeeper {
       const field = await this.source.field(run, checkpoint, reference, true);
       if (turn !== this.turn || !field.exact) return;
       this.state.update({ field });
-      onScreen(() => (this.exactMilliseconds = performance.now() - began));
+      this.time("exactMilliseconds", turn, began);
     } catch (error) {
       if (turn === this.turn) say(this.state, error.message); // the field of the nearest view stays
     }
@@ -95,6 +95,13 @@ export class FieldKeeper {
       if (turn === this.turn) fields = await this.source.fields(run.id, checkpoint);
     }
     return false;
+  }
+
+  /** Note how long an answer took to the screen, unless another question was asked meanwhile. */
+  time(figure, turn, began) {
+    onScreen(() => {
+      if (turn === this.turn) this[figure] = performance.now() - began;
+    });
   }
 
   failed(error) {
