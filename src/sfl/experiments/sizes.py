@@ -44,8 +44,8 @@ def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
         return replace(agent, solve_every=200)
     successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
     agent = replace(agent, successor=successor)
-    if isinstance(agent, FrameSFLConfig):
-        return agent
+    if isinstance(agent, FrameSFLConfig):  # the paper's encoder is a file that not everyone has made
+        return replace(agent, frames=replace(agent.frames, encoder="compact"))
     features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
     return replace(agent, features=features)
 
@@ -68,7 +68,7 @@ def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
     landmarks = min(agent.map.landmarks, 20)
     agent = replace(agent, uvfa=uvfa, map=replace(agent.map, landmarks=landmarks, candidates=100, redraw_every=200))
     if isinstance(agent, FrameMSSConfig):
-        return replace(agent, cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
+        return replace(agent, encoder="compact", cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
     return agent
 
 

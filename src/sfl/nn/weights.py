@@ -109,19 +109,11 @@ def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> 
 
 def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of all networks in a file, among them those of these names."""
-    make = f"make one: sfl network train {names[0] if names else 'retrieval'} --out FILE{SUFFIX}"
-    if not Path(path).is_file():
-        raise UsageError(f"Cannot read networks from {path}: No such file; train the run that it is of, or {make}.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except OSError as error:
-        raise UsageError(f"Cannot read networks from {path}: {error.strerror or error}; {make}.") from error
-    except SafetensorError as error:
-        raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
+    with _opened(Path(path)) as file:
+        arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     missing = [name for name in names if not any(key.startswith(f"{name}.") for key in arrays)]
     if missing:
-        raise CheckpointError(f"{path} holds no {missing[0]} network; {make}.")
+        raise CheckpointError(f"{path} holds no {missing[0]} network; {_make_one(missing[0])}.")
     return arrays
 
 
@@ -142,9 +134,16 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="numpy")
     except OSError as error:
-        raise UsageError(f"Cannot read networks from {path}: {error.strerror or error}.") from error
+        reason = (error.strerror or str(error)) if path.exists() else "No such file"
+        raise UsageError(
+            f"Cannot read networks from {path}: {reason}; train the run that it is of, or {_make_one('retrieval')}."
+        ) from error
     except SafetensorError as error:
         raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
+
+
+def _make_one(name: str) -> str:
+    return f"make one: sfl network train {name} --out FILE{SUFFIX}"
 
 
 def save_networks(networks: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:

@@ -164,12 +164,14 @@ def test_ctrl_c_leaves_runs_that_can_be_resumed(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The maze's folder is missing: runs in it fail at once, with a line that says so."""
+    """The maze's folder is missing: that runs in it will fail is said first, then they do."""
     monkeypatch.setenv("SFL_MAZES", str(tmp_path / "nowhere"))
     words = ["reproduce", "all", "--tiny", "--seeds", "1", "--runs-dir", str(made), "--out", str(tmp_path / "report")]
     assert main([*words, "--only", "^random-fourroom$|^random-doom-sgm"]) == 1
     shown = capsys.readouterr()
-    assert "FAILED random-doom-sgm-random seed 0: sfl: " in shown.err
+    warned, _, made_then = shown.err.partition("train  ")
+    assert f"1 of them will fail, first random-doom-sgm-random seed 0: No folder {tmp_path / 'nowhere'}" in warned
+    assert "FAILED random-doom-sgm-random seed 0: sfl: " in made_then
     assert "sfl: 1 runs are not finished, the first is random-doom-sgm-random seed 0" in shown.err
     report = (tmp_path / "report" / "report.md").read_text()
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report

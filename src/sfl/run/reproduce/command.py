@@ -15,6 +15,7 @@ from sfl.run.reproduce.needs import Machine, estimate, look_at, most_at_once, th
 from sfl.run.reproduce.pages import write_report
 from sfl.run.reproduce.plan import Configure, Plan, PlannedRun, Progress, Sizes, make_plan, refuse_other_settings
 from sfl.run.reproduce.queue import Engine, Failure
+from sfl.run.reproduce.sources import runs_without_sources
 from sfl.run.reproduce.summary import Summary, summarise_plan
 from sfl.run.reproduce.tables import chosen_tables
 
@@ -91,6 +92,9 @@ def _announce(plan: Plan, states: dict[Path, Progress], where: Where, machine: M
         rows = len({(lack.table, lack.entry.row) for lack in plan.lacking})
         note(f"{rows} rows have no experiment yet; the report names them.")
     note(f"{estimate(plan.runs, states, at_once, device)} Up to {at_once} at once, in {plan.runs_dir}.")
+    if where.engine == "local":  # the nodes of a cluster have files of their own
+        for reason, runs in runs_without_sources(left).items():
+            note(f"{len(runs)} of them will fail, first {runs[0].title}: {reason}")
 
 
 def _report(name: str, plan: Plan, failures: list[Failure], out: Path) -> tuple[list[Path], Summary]:

@@ -1,0 +1,70 @@
+"""What runs need that no other run makes is looked for before any starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sfl import experiments
+from sfl.envs import DoomConfig
+from sfl.nn.weights import save_networks
+from sfl.run.reproduce.plan import PlannedRun
+from sfl.run.reproduce.sources import runs_without_sources
+
+from .planning import experiment_of
+
+
+def run_of(name: str, *options: str, after: tuple[Path, ...] = ()) -> PlannedRun:
+    """In a maze that is always there."""
+    words = (name, "--env.maze", "small", *options)
+    return PlannedRun(experiment_of(words), 0, words, Path("runs") / name / "seed-0000", after)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_nothing_lacks_where_all_that_is_read_is_there() -> None:
+    save_networks({}, Path("networks.safetensors"), {})
+    runs = [run_of(name) for name in ("sfl-doom-sgm-random", "mss-doom-test-1-fixed", "controller-doom-sgm-random")]
+    assert runs_without_sources(runs) == {}
+
+
+def test_runs_are_gathered_by_what_they_lack() -> None:
+    paper = [run_of("paper-doom-sgm-random"), run_of("paper-doom-test-1-fixed")]
+    controller = run_of("controller-doom-sgm-random")
+    found = runs_without_sources([*paper, controller, run_of("sfl-doom-sgm-random")])
+    assert list(found.values()) == [paper, [controller]]
+    encoder, networks = found
+    assert encoder.startswith("Cannot read an encoder from resnet18.safetensors")
+    assert networks.startswith("Cannot read networks from networks.safetensors: No such file")
+    assert networks.endswith("make one: sfl network train retrieval --out FILE.safetensors.")
+
+
+def test_a_maze_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SFL_MAZES", raising=False)
+    (reason,) = runs_without_sources([run_of("random-doom-sgm-random", "--env.maze", "sgm")])
+    assert reason.startswith("The maze 'sgm' is the paper's: name the folder that holds sgm-base.wad")
+
+
+def test_what_a_run_before_it_makes_need_not_be_there() -> None:
+    folder = Path("runs/controller-doom-sgm-random/seed-0000")
+    file = folder / "checkpoints" / "last" / "networks.safetensors"
+    later = run_of("sptm-doom-sgm-random", "--agent.networks", str(file), after=(folder,))
+    alone = run_of("sptm-doom-sgm-random", "--agent.networks", str(file))
+    options = ("--agent.metric.networks", str(file), "--agent.frames.encoder", "place")
+    metric = run_of("reachability-doom-sgm-random", *options, after=(folder,))
+    assert runs_without_sources([later, metric]) == {}
+    assert list(runs_without_sources([alone, later]).values()) == [[alone]]
+
+
+def test_tiny_runs_need_no_file() -> None:
+    """All of them work on a fresh machine, in mazes that come with the package."""
+    for name in experiments.names():
+        tiny = experiments.tiny(experiments.get(name))
+        env = replace(tiny.env, maze="small") if isinstance(tiny.env, DoomConfig) else tiny.env
+        run = PlannedRun(replace(tiny, env=env), 0, (name,), Path("runs") / name / "seed-0000")
+        assert runs_without_sources([run]) == {}, name
