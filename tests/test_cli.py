@@ -214,7 +214,10 @@ def test_failures_exit_with_1(run: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "does not exist. The last good checkpoint is" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main([*TINY, "--runs-dir", str(tmp_path / "file")]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(f"sfl: Not a directory: {tmp_path / 'file'}")
+    assert complaint.endswith("; a part of that path is a file; choose another path.\n")
+    assert complaint.count("\n") == 1
 
 
 def damage(folder: Path) -> None:

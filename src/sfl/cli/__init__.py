@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -77,11 +78,27 @@ def main(args: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return error.exit_code
     except OSError as error:
-        _complain(str(error))
+        _complain(_in_words(error))
         return 1
     except KeyboardInterrupt:
         _complain("stopped.")
         return 130
+
+
+REMEDIES = {
+    errno.ENOTDIR: "a part of that path is a file; choose another path",
+    errno.EACCES: "choose a path that you may use",
+    errno.EPERM: "choose a path that you may use",
+    errno.EROFS: "choose a path that can be written to",
+    errno.ENOSPC: "make room; what was saved before is whole",
+}
+"""What to do where the operating system refuses."""
+
+
+def _in_words(error: OSError) -> str:
+    place = f" {error.filename}" if error.filename else ""
+    remedy = REMEDIES.get(error.errno or 0)
+    return str(error) if remedy is None else f"{error.strerror}:{place}; {remedy}."
 
 
 def _dispatch(args: list[str]) -> int:
