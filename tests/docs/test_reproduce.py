@@ -88,7 +88,8 @@ esac
     done = script("-j", "2", "-c", "1", *words, python=str(python))
     assert done.returncode == 0, done.stderr
     lent = sorted(os.sched_getaffinity(0))
-    assert Counter((tmp_path / "cores").read_text().split()) == {str(lent[0]): 2, str(lent[1]): 2}
+    used = Counter((tmp_path / "cores").read_text().split())  # mostly twice each; one that is late lets the other pass
+    assert (set(used), used.total()) == ({str(lent[0]), str(lent[1])}, 4)
 
     done = script("-j", "2", "-c", str(len(lent)), *words, python=str(python))
     assert done.returncode == 2

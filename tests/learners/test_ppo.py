@@ -127,13 +127,13 @@ def play(ppo: PPO, rewards: Array, rounds: int, config: PPOConfig) -> None:
 
 
 def test_the_values_of_a_chain_of_two_states() -> None:
-    config = PPOConfig(horizon=16, gamma=0.8, learning_rate=3e-3, dim=16, minibatches=1, gradient_norm=10.0)
+    config = PPOConfig(horizon=16, gamma=0.8, learning_rate=1e-3, dim=16, minibatches=1, gradient_norm=10.0)
     ppo = PPO(config, CHAIN, 0, CPU)
-    play(ppo, np.array([[0.0, 0.0], [1.0, 1.0]]), 60, config)
+    play(ppo, np.array([[0.0, 0.0], [1.0, 1.0]]), 120, config)
     with torch.no_grad():
         values = ppo.network(torch.eye(2))[1]
     # V(1) = 1 + gamma V(0), V(0) = gamma V(1)
-    np.testing.assert_allclose(values, [0.8 / 0.36, 1 / 0.36], rtol=0.03)
+    np.testing.assert_allclose(values, [0.8 / 0.36, 1 / 0.36], rtol=0.05)
 
 
 def test_it_finds_the_better_action_of_each_state() -> None:

@@ -53,7 +53,7 @@ def test_it_learns_which_places_are_near() -> None:
     chance = retrieval.reachable(features, features)
     apart = torch.arange(20).unsqueeze(1).sub(torch.arange(20)).abs()
     assert float(chance[apart <= 1].mean()) > 0.65  # walkers turn back: some far in time are near
-    assert float(chance[apart > 5].mean()) < 0.25
+    assert float(chance[apart > 5].mean()) < 0.35
     assert not features.requires_grad
 
 

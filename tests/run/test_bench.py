@@ -366,4 +366,5 @@ def test_landmarks_of_the_growth_benchmark_have_six_edges() -> None:
 
 
 def test_memory_is_that_of_this_process() -> None:
-    assert resident_megabytes("VmHWM") >= resident_megabytes("VmRSS") > 50
+    now = resident_megabytes("VmRSS")  # first: it may grow meanwhile
+    assert resident_megabytes("VmHWM") >= now > 50

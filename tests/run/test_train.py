@@ -207,7 +207,8 @@ def test_coverage_is_the_share_of_cells_that_were_visited(tmp_path: Path) -> Non
 def test_memory_is_written_down_and_never_shrinks(tmp_path: Path) -> None:
     folder = train(random_experiment(), 0, tmp_path, "cpu")
     memory = read_columns(folder.path / "train.csv")["memory/host"]
-    assert 50 < memory[0] <= memory[-1] <= resident_megabytes("VmHWM")
+    slack = 5  # megabytes: the kernel counts pages per core, and only now and then in all
+    assert 50 < memory[0] <= memory[-1] + slack <= resident_megabytes("VmHWM") + 2 * slack
 
 
 def test_no_steps_is_an_evaluation_only(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def make(client: TestClient, run: str, checkpoint: str = "last") -> dict[str, An
     """Have a table made and wait for it; returns the last status."""
     address, body = f"/api/runs/{run}/fields", {"checkpoint": checkpoint}
     totals = {client.post(address, json=body).json()["total"]}
-    for _ in range(600):
+    for _ in range(10_000):  # minutes, as a game may have to start on a busy machine
         status: dict[str, Any] = client.get(address, params=body).json()
         totals.add(status["total"])
         assert status["done"] <= status["total"]

@@ -28,7 +28,7 @@ heading: 0
 """
 """Free from (64, 64) to (576, 384); the wall from (320, 64) to (384, 256). The start is (96, 224), looking east."""
 
-QUICK = Limits(start=30.0, call=2.0, reply=6.0)
+QUICK = Limits(start=120.0, call=4.0, reply=12.0)
 """Limits for games that are made to hang."""
 
 

@@ -23,6 +23,9 @@ PATIENCE = 60.0
 """Seconds until something that should come is given up; it comes in one, unless the machine is busy."""
 
 
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+"""What was changed before is laid out and drawn then."""
+
 DROP = """([name, type, letters]) => {
   const carried = new DataTransfer();
   const bytes = Uint8Array.from(atob(letters), letter => letter.charCodeAt(0));
@@ -102,7 +105,8 @@ class Sight:
         return self.page.evaluate("address => fetch(address).then(answer => answer.json())", address)
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Where a place of the world lies on the screen."""
+        """Where a place of the world lies on the screen, once the map has the size that what is shown leaves it."""
+        self.page.evaluate(TWO_FRAMES)
         left, top = self.page.evaluate("place => window.studio.screen(...place)", [x, y])
         return left, top
 
@@ -142,7 +146,8 @@ class Sight:
 
     def colour(self, x: float, y: float) -> tuple[int, ...]:
         """Of the map at a place of the world."""
-        self.page.wait_for_timeout(300)  # the picture is drawn anew when the view has settled
+        # The picture is drawn anew when the view has settled; on the page's own clock, which stands when it is starved.
+        self.page.evaluate("new Promise(done => setTimeout(() => done(), 300))")
         left, top = self.place(x, y)
         clip = {"x": round(left), "y": round(top), "width": 1, "height": 1}
         picture = Image.open(BytesIO(self.page.screenshot(clip=clip)))  # type: ignore[arg-type]

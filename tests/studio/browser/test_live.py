@@ -46,9 +46,12 @@ def test_a_drag_from_a_landmark_leaves_its_figures_behind(see: Opener, demo: str
 
 def test_pause_step_scrub_and_replay(see: Opener, demo: str) -> None:
     sight = see(demo)
+    for _ in range(3):
+        sight.page.keyboard.press("<")  # one step a second: it is not over before it is held
     sight.send(START, GOAL)
-    sight.wait("window.studio.live?.edge > 2")
-    sight.page.keyboard.press(" ")
+    sight.wait("window.studio.live?.edge > 0")
+    with sight.page.expect_response(lambda answer: '"pause"' in (answer.request.post_data or "")):
+        sight.page.keyboard.press(" ")
     held = sight.at_rest()
     assert not held["playing"]
     assert not held["over"]
