@@ -134,7 +134,7 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="numpy")
     except OSError as error:
-        reason = (error.strerror or str(error)) if path.exists() else "No such file"
+        reason = (error.strerror or str(error)) if path.is_file() else "No such file"
         raise UsageError(
             f"Cannot read networks from {path}: {reason}; train the run that it is of, or {_make_one('retrieval')}."
         ) from error

@@ -9,6 +9,7 @@ import pytest
 
 from sfl import experiments
 from sfl.envs import DoomConfig
+from sfl.envs.mazes.library import LAYOUTS
 from sfl.nn.weights import save_networks
 from sfl.run.reproduce.plan import PlannedRun
 from sfl.run.reproduce.sources import runs_without_sources
@@ -42,6 +43,14 @@ def test_runs_are_gathered_by_what_they_lack() -> None:
     assert encoder.startswith("Cannot read an encoder from resnet18.safetensors")
     assert networks.startswith("Cannot read networks from networks.safetensors: No such file")
     assert networks.endswith("make one: sfl network train retrieval --out FILE.safetensors.")
+
+
+def test_a_maze_that_is_there_no_more(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text((LAYOUTS / "small.txt").read_text())
+    run = run_of("random-doom-small-random", "--env.maze", str(tmp_path / "own.txt"))
+    assert runs_without_sources([run]) == {}
+    (tmp_path / "own.txt").unlink()
+    assert list(runs_without_sources([run]).values()) == [[run]]
 
 
 def test_a_maze_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

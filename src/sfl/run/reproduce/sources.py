@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 from sfl.agents.mss.config import FrameMSSConfig
@@ -18,18 +17,21 @@ from sfl.run.reproduce.plan import PlannedRun
 def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
     """The runs that would fail at their start, by the line that they would end with."""
     found: dict[str, list[PlannedRun]] = {}
+    read: set[DoomConfig] = set()
     for run in runs:
         try:
-            _look_for_sources(run)
+            env = run.experiment.env
+            if isinstance(env, DoomConfig) and env not in read:  # each maze once
+                env.load()
+                read.add(env)
+            _look_for_weights(run)
         except SflError as error:
             found.setdefault(str(error), []).append(run)
     return found
 
 
-def _look_for_sources(run: PlannedRun) -> None:
-    env, agent = run.experiment.env, run.experiment.agent
-    if isinstance(env, DoomConfig):
-        _load_maze(env)
+def _look_for_weights(run: PlannedRun) -> None:
+    agent = run.experiment.agent
     if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
         read_card(find_weights(agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder))
     networks = agent.metric.networks if isinstance(agent, FrameSFLConfig) else ""
@@ -37,8 +39,3 @@ def _look_for_sources(run: PlannedRun) -> None:
         networks = agent.networks
     if networks and not any(folder in Path(networks).parents for folder in run.after):
         read_header(Path(networks))
-
-
-@cache
-def _load_maze(env: DoomConfig) -> None:
-    env.load()
