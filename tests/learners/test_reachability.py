@@ -88,3 +88,14 @@ def test_the_gradient_reaches_head_and_encoder_and_the_second_frame_matters() ->
 def test_wrong_settings(settings: dict[str, int], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         ReachabilityConfig(**settings)
+
+
+@pytest.mark.parametrize("counts", [(0, 3), (2, 0), (0, 0), (2, 3)])
+def test_chances_are_in_full_precision_however_few_and_whatever_products_are_made_in(counts: tuple[int, int]) -> None:
+    """numpy, which the graphs of SPTM and SGM are made with, knows no bf16."""
+    head = ReachabilityHead(4, 8, 2).eval()
+    codes = [torch.zeros(count, 4) for count in counts]
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        chances = head.table(*codes)
+    assert chances.dtype is torch.float32
+    assert chances.shape == counts

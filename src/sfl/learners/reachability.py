@@ -77,7 +77,7 @@ class ReachabilityHead(nn.Sequential):
         left, right = self._sides(first, second)
         rows = max(1, at_once // max(1, len(second)))
         parts = [self._near(part.unsqueeze(1) + right) for part in left.split(rows)]
-        return torch.cat(parts) if len(first) and len(second) else left.new_zeros(len(first), len(second))
+        return torch.cat(parts) if len(first) and len(second) else first.new_zeros(len(first), len(second))
 
     def rows(self, first: Tensor, second: Tensor, at_once: int = PAIRS_AT_ONCE) -> Tensor:
         """Chance [B, N] that each of the codes [B, F] is near those of its own row of [B, N, F]; as `table`."""
