@@ -68,7 +68,10 @@ def test_goals_count_as_reached_by_the_cosine_of_their_stacks(encoder: str, view
     source = agent.experience
     assert isinstance(source, FrameExperience)
     reached = []
-    for batch in source.batches(agent.learner, 3):
+    for _ in range(3):
+        source.learn(agent.learner, 1)
+        assert source._resident is not None
+        batch = source._resident.batch()
         _, following, goals = batch.features.view(32, 3, -1).unbind(1)
         cosine = torch.nn.functional.cosine_similarity(following, goals)
         assert torch.equal(batch.reached, cosine > 0.999)

@@ -129,15 +129,21 @@ class UVFALearner:
     """The network, its target, and its gradient step."""
 
     def __init__(self, config: UVFAConfig, network: UVFA, device: torch.device) -> None:
-        self.config = config
+        self.config, self.device = config, device
         self.network = network.to(device).eval()  # acting goes by running statistics; `update` takes the batch's
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = Adam(self.network, config.learning_rate, EPSILON)
         self.gradient_steps = 0
 
-    @torch.no_grad()
     def update(self, batch: UVFABatch) -> Tensor:
         """One gradient step; its loss, on the device."""
+        loss = self.descend(batch)
+        self.count_step()
+        return loss
+
+    @torch.no_grad()
+    def descend(self, batch: UVFABatch) -> Tensor:
+        """The same but for what is not done on the device; `count_step` comes after it."""
         gamma, (states, goals) = self.config.gamma, batch.pairs.unbind()
         distances, pull_pairs = self.network.pairs.train_rows(
             batch.features, states, goals, batch.counts, by_features=batch.pull is not None
@@ -155,10 +161,13 @@ class UVFALearner:
                 batch.pull(by_features)
 
         self.optimiser.step(pull, by_distances)
+        return loss
+
+    def count_step(self) -> None:
+        """Another gradient step is made; now and then the target network becomes the network."""
         self.gradient_steps += 1
         if self.gradient_steps % self.config.target_every == 0:
             self.target.load_state_dict(self.network.state_dict())
-        return loss
 
     @property
     def target_is_new(self) -> bool:

@@ -6,7 +6,6 @@ import copy
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sfl.agents.mss.config import AnyMSSConfig, MSSConfig
 from sfl.agents.mss.errands import Errands
@@ -49,7 +48,7 @@ class MSSAgent:
         self._blank = blank[:0].clone()
         self.env_steps = self._new = 0  # steps learned from, and those observed since
         self._due = 0.0
-        self._losses: list[tuple[Tensor, Tensor]] = []
+        self._unread = 0  # gradient steps since the loss was last looked at
         self._poses: tuple[Array, Array] | None = None
         self._seen = [0, 0]  # decisions by the map, and those of them near a landmark
         self._explanations = [Explanation() for _ in range(spec.env_count)]
@@ -111,12 +110,15 @@ class MSSAgent:
 
     def _learn(self, count: int) -> Metrics:
         with tensor_cores(self._device):
-            for batch in self.experience.batches(self.learner, count):
-                self._losses.append((self.learner.update(batch), batch.reached.float().mean()))
-        if len(self._losses) < (1 if self._device.type == "cpu" else self.READ_EVERY):
+            sums = self.experience.learn(self.learner, count)
+        if sums is None:
             return {}
-        loss, reached = torch.stack([torch.stack(pair) for pair in self._losses]).mean(0).tolist()
-        self._losses = []
+        self._unread += count
+        if self._unread < (1 if self._device.type == "cpu" else self.READ_EVERY):
+            return {}
+        loss, reached = (sums / self._unread).tolist()
+        sums.zero_()
+        self._unread = 0
         steps = float(self.learner.gradient_steps)
         return {"train/uvfa_loss": loss, "train/uvfa_reached": reached, "train/gradient_steps": steps}
 

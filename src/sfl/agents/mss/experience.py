@@ -23,6 +23,7 @@ from sfl.learners.eyes import Eyes
 from sfl.learners.feature_cache import FeatureCache
 from sfl.learners.feature_stacks import FeatureStacks
 from sfl.learners.feature_store import FeatureStore
+from sfl.learners.resident_uvfa import ResidentUVFA
 from sfl.learners.slot_encoding import encode_slots
 from sfl.learners.uvfa import UVFABatch, UVFALearner
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
@@ -135,8 +136,9 @@ class Experience(ABC):
         """Into the replay."""
 
     @abstractmethod
-    def batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
-        """So many batches for the learner; none while there is nothing to learn from."""
+    def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
+        """So many gradient steps; the sums [2] of their losses and of their shares of goals reached, with those of
+        earlier steps until the caller sets them to 0. None while there is nothing to learn from."""
 
     @abstractmethod
     def states(self, slots: Array) -> Tensor:
@@ -205,13 +207,21 @@ class GridExperience(Experience):
         windows = WindowTable(shape, dtype) if isinstance(self.encoder, GridEncoder) else None
         self._table = ObservationTable(shape, dtype, windows)
         self._target_features = FeatureCache(config.dim, device)  # good until the target network changes
+        self._sums = torch.zeros(2, device=device)
         self.perception = GridPerception(device)
         super().__init__(config, SequenceReplay(self._table, config.replay_size, spec.env_count), rng, device)
 
     def _keep(self, transitions: Transitions) -> None:
         self.replay.add(transitions, np.zeros(len(transitions.actions), bool))
 
-    def batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
+    def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
+        """Batch by batch; what the encoder sees differs in number from one to the next."""
+        before = learner.gradient_steps
+        for batch in self._batches(learner, count):
+            self._sums += torch.stack([learner.update(batch), batch.reached.float().mean()])
+        return self._sums if learner.gradient_steps > before else None
+
+    def _batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
         """All are drawn together. Those of one target network share what it makes of their states."""
         size = self.config.uvfa.batch_size
         drawn = self._sample(count * size)
@@ -286,6 +296,7 @@ class FrameExperience(Experience):
         self.perception = FramePerception(self._eyes, config, device)
         # Each environment writes up to two entries before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.perception.stacks.fill)
+        self._resident: ResidentUVFA | None = None  # made with the first step, as the learner is made after this
         replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.stack)
         super().__init__(config, replay, rng, device)
 
@@ -293,26 +304,17 @@ class FrameExperience(Experience):
         random = np.zeros(len(transitions.env_indices), bool)
         self.perception.stacks.keep(transitions, random, self._store, self.replay)
 
-    def batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
-        """All are drawn, and travel to the device, together."""
-        size = self.config.uvfa.batch_size
-        drawn = self._sample(count * size)
+    def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
+        """All are drawn together; a GPU replays one step for each batch."""
+        drawn = self._sample(count * self.config.uvfa.batch_size)
         if drawn is None:
-            return
+            return None
+        if self._resident is None:
+            same = None if self.config.oracle else self.perception.same
+            self._resident = ResidentUVFA(learner, self._store, self._frames.stack, same)
         slots = drawn.slots.reshape(len(drawn.actions), 3, self._frames.stack)
-        places = to_device(self._store.places(slots), self.device)
-        actions = to_device(drawn.actions, self.device)
-        near = to_device(self._near(drawn), self.device) if self.config.oracle else None
-        rows = torch.arange(3 * size, device=self.device).view(size, 3)
-        pairs = rows[:, [0, 0, 2, 1]].mT.reshape(2, -1)  # (s, g) of all, then (s, s')
-        in_turn = torch.arange(2 * size, device=self.device).view(2, size)
-        for first in range(0, count * size, size):
-            part = slice(first, first + size)
-            states = self._store.states(places[part])  # [B, 3, S]
-            reached = self.perception.same(states[:, 1], states[:, 2]) if near is None else near[part]
-            flat = states.flatten(0, 1)
-            halves = learner.target.pairs.halves(flat)
-            yield UVFABatch(None, flat, pairs, in_turn, None, halves, rows[:, 1:], actions[part], reached)
+        self._resident.update(slots, drawn.actions, self._near(drawn) if self.config.oracle else None)
+        return self._resident.sums
 
     def states(self, slots: Array) -> Tensor:
         """Stacks [N, S] of slots [N, stack]."""
