@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from sfl import experiments
@@ -10,9 +12,12 @@ from sfl.agents.controller import ControllerConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.run.report import summarise_runs
 
-from .pages import read
+from .pages import ROOT, read
 from .test_agents import options, text
+
+RESULTS = ROOT / "benchmarks" / "results"
 
 DEFAULTS: dict[str, AgentConfig] = {"controller": ControllerConfig(), "sptm": SPTMConfig(), "sgm": SGMConfig()}
 
@@ -46,3 +51,16 @@ def test_all_mazes_have_the_settings_of_the_table(method: str) -> None:
         {word: value for word, value in options(agent) if word != "networks"} for agent in presets(method)
     )
     assert all(other == first for other in others)
+
+
+def test_the_table_of_trials_is_that_of_the_rows() -> None:
+    levels: dict[str, list[str]] = {}
+    for row in summarise_runs([RESULTS / "tuning-episodes.csv.gz"]):
+        levels.setdefault(row.experiment, []).append(f"{row.success_percent:.0f}")
+    with (RESULTS / "tuning-indicators.csv").open(encoding="utf-8", newline="") as file:
+        indicators = {row["experiment"]: row for row in csv.DictReader(file)}
+    lines = {line.split(" | ")[0]: line for line in read("docs/agents/controller.md").splitlines() if " | " in line}
+    for run, cells in levels.items():
+        shares = [indicators[run][f"graph/{name}"] for name in ("localized_in_evaluation", "localization_within_100")]
+        said = [f" {100 * float(share):.0f}" if share else "" for share in shares]
+        assert lines[f"| `{run}`"].endswith(f" | {' / '.join(cells)} |{said[0]} |{said[1]} |"), run

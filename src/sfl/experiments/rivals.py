@@ -10,7 +10,7 @@ from sfl.agents.mss.config import FrameMSSConfig, MSSConfig, multiroom
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.config import FrameSFLConfig, by_reachability
 from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
+from sfl.agents.sptm import GuideConfig, SPTMConfig
 from sfl.envs.config import DoomConfig, MiniGridConfig
 from sfl.envs.mazes import own_mazes
 from sfl.experiments.places import MAZES, MINIGRID, PAPER_GRIDS, Spawn, maze_tasks
@@ -27,6 +27,9 @@ PRETRAINED = "networks.safetensors"
 
 TUNED = f"runs/controller-doom-{{}}-{{}}/seed-0000/checkpoints/last/{PRETRAINED}"
 """The same as the controller's first run has tuned them to a maze and a spawn."""
+
+GUIDE = GuideConfig(local_threshold=0.5, global_threshold=0.7, waypoint_threshold=0.7)
+"""SPTM's thresholds are for an R that is not taught with strangers; one that is says less of the same views."""
 
 ALSO_CONTROLLED: tuple[tuple[Spawn, str], ...] = (("random", "test-1"),)
 """Where networks are tuned for the appendix on EC alone: the table of random spawn has no such maze."""
@@ -52,7 +55,7 @@ def controller_maze(spawn: Spawn, maze: str) -> Experiment:
     Batches are four times SPTM's, and steps as many times fewer: a GPU is then used well.
     """
     retrieval, locomotion = RetrievalConfig(batch_size=256), LocomotionConfig(batch_size=256)
-    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 256)
+    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 256, strangers=15)
     train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
     env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
     return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, maze_tasks(spawn))
@@ -66,6 +69,8 @@ def memory_maze(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: st
     name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
     train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
     agent, env = kind(TUNED.format(maze, spawn)), DoomConfig(maze, spawn=spawn, max_steps=200)
+    if isinstance(agent, SPTMConfig):
+        agent = replace(agent, guide=GUIDE)
     if curious:
         name, explorer = f"ec-{name}", f"runs/ec-doom-{maze}-{spawn}/seed-0000"
         agent = replace(agent, memory=replace(agent.memory, explorer=explorer))

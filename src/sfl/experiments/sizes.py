@@ -53,7 +53,8 @@ def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
 def _tiny_networks(agent: ControllerConfig | SPTMConfig | SGMConfig | ECConfig) -> AgentConfig:
     retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
     locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
-    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion)
+    strangers = min(agent.strangers, 3)  # a batch has so few observations
+    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion, strangers=strangers)
     agent = replace(agent, updates_per_step=0.02, replay_size=600)
     if isinstance(agent, ECConfig):
         ppo = replace(agent.ppo, horizon=32, dim=32, epochs=1, minibatches=1, decay_steps=1_200)
