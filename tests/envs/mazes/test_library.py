@@ -91,11 +91,14 @@ def test_an_unknown_name_is_answered_with_the_closest() -> None:
 def test_missing_folders_and_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SFL_MAZES", raising=False)
     with pytest.raises(
-        UsageError, match=r"^The maze 'sgm' is the paper's: name the folder that holds sgm-base\.wad by"
+        UsageError, match=r"^The maze 'sgm' is the paper's: name the folder that holds sgm-base\.wad by SFL_MAZES, or"
     ):
         load_maze("sgm")
-    with pytest.raises(UsageError, match=r"^No folder .*nowhere to read the paper's mazes from; correct --maze-dir"):
+    with pytest.raises(UsageError, match=r"^No folder .*nowhere to read the paper's mazes from; correct --maze-dir\."):
         load_maze("sgm", tmp_path / "nowhere")
+    monkeypatch.setenv("SFL_MAZES", str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"^No folder .*nowhere to read the paper's mazes from; correct SFL_MAZES\."):
+        load_maze("sgm")
     with pytest.raises(UsageError, match=r"^Cannot read the maze 'test-2' from .*test-2\.wad: No such file"):
         load_maze("test-2", tmp_path)
     with pytest.raises(UsageError, match=r"^Cannot read the maze from .*gone\.wad: No such file"):

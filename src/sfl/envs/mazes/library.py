@@ -64,12 +64,13 @@ def maze_folder(name: str, maze_dir: Path | None) -> Path:
     given = maze_dir or os.environ.get(FOLDER_VARIABLE)
     if not given:
         raise UsageError(
-            f"The maze {name!r} is the paper's: name the folder that holds {PAPER[name][0]} by --maze-dir or "
-            f"{FOLDER_VARIABLE}; mazes of our own are {', '.join(own_mazes())}."
+            f"The maze {name!r} is the paper's: name the folder that holds {PAPER[name][0]} by {FOLDER_VARIABLE}, "
+            f"or by --maze-dir where a command has it; mazes of our own are {', '.join(own_mazes())}."
         )
     folder = Path(given)
     if not folder.is_dir():
-        raise UsageError(f"No folder {folder} to read the paper's mazes from; correct --maze-dir or {FOLDER_VARIABLE}.")
+        named = "--maze-dir" if maze_dir else FOLDER_VARIABLE
+        raise UsageError(f"No folder {folder} to read the paper's mazes from; correct {named}.")
     return folder
 
 
