@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "sfl"
@@ -17,6 +19,16 @@ SOURCE = ROOT / "src" / "sfl"
 def read(page: str) -> str:
     """The text of a page, named from the root of the project."""
     return (ROOT / page).read_text(encoding="utf-8")
+
+
+def benchmark(name: str) -> ModuleType:
+    """A program in benchmarks/, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def blocks(page: str, language: str) -> list[str]:

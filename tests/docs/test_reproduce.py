@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib.util
 import json
 import os
 import re
@@ -13,7 +12,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -22,7 +20,7 @@ from sfl.core.errors import UsageError
 from sfl.core.machine import core_count
 from sfl.run.evaluate import EPISODE_COLUMNS
 
-from .pages import ROOT, read
+from .pages import ROOT, benchmark, read
 
 LISTS = {"minigrid": 14, "doom": 15}
 """The tables, and how many experiments each has."""
@@ -32,16 +30,6 @@ def script(*words: str, name: str = "minigrid.sh", python: str = sys.executable)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHON": python}
     program = [str(ROOT / "benchmarks" / name), *words]
     return subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
-
-
-def collect() -> ModuleType:
-    """benchmarks/collect.py, which is a program and no part of the package."""
-    spec = importlib.util.spec_from_file_location("collect", ROOT / "benchmarks" / "collect.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("table", LISTS)
@@ -165,7 +153,7 @@ def make_run(folder: Path, seed: int, planned: int = 200) -> Path:
 
 
 def test_levels_stay_in_the_order_of_the_run(tmp_path: Path) -> None:
-    module = collect()
+    module = benchmark("collect")
     runs = [make_run(tmp_path, 1), make_run(tmp_path, 0)]
     rows = module.collect(runs)
     levels = ("easy", "medium", "hard")
@@ -175,7 +163,7 @@ def test_levels_stay_in_the_order_of_the_run(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_unfinished_or_twice_there_are_refused(tmp_path: Path) -> None:
-    module = collect()
+    module = benchmark("collect")
     run = make_run(tmp_path / "a", 0)
     with pytest.raises(UsageError, match="there twice"):
         module.collect([run, make_run(tmp_path / "b", 0)])
@@ -184,7 +172,7 @@ def test_runs_that_are_unfinished_or_twice_there_are_refused(tmp_path: Path) -> 
 
 
 def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
-    module = collect()
+    module = benchmark("collect")
     first, second = make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 0)
     rows = module.collect([first])
     both = module.add(module.collect([second]), rows)
@@ -219,7 +207,7 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
 
 
 def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:
-    module = collect()
+    module = benchmark("collect")
     rows = module.collect_indicators([make_run(tmp_path, 1), make_run(tmp_path, 0)])
     table = [dict(zip(module.INDICATOR_COLUMNS, row, strict=True)) for row in rows]
     assert [row[:3] for row in rows] == [("e", 0, 100), ("e", 0, 200), ("e", 1, 100), ("e", 1, 200)]
@@ -231,7 +219,7 @@ def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(
 
 
 def test_the_same_rows_are_the_same_bytes_compressed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = collect()
+    module = benchmark("collect")
     files = [tmp_path / name for name in ("a.csv", "a.csv.gz", "b.csv.gz")]
     for later, file in enumerate(files):
         monkeypatch.setattr("time.time", lambda later=later: 1e9 + later)
@@ -244,4 +232,4 @@ def test_the_same_rows_are_the_same_bytes_compressed_or_not(tmp_path: Path, monk
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No run in"):
-        collect().find_runs([tmp_path])
+        benchmark("collect").find_runs([tmp_path])

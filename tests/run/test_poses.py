@@ -27,10 +27,20 @@ def test_coverage_counts_cells_once_and_only_free_ones() -> None:
         log.add(np.array([[*cell, 0]]))
         log.metrics()  # asking in between changes nothing
     log.add(np.full((1, 3), np.nan))
-    assert log.metrics() == {"explore/coverage": 2 / 40}
+    assert log.metrics() == {"explore/coverage": 2 / 40, "explore/coverage_often": 2 / 40}
     again = PoseLog(open_world(MiniGridConfig()).squares())
     again.add(log.poses)
     assert again.metrics() == log.metrics()
+
+
+def test_a_square_is_visited_often_with_a_tenth_of_an_even_share() -> None:
+    log = PoseLog(Squares.around(np.array([[0.5, 0.5], [1.5, 0.5], [2.5, 0.5], [3.5, 0.5]]), 1.0))
+    for square, visits in enumerate((357, 10, 33, 0)):  # 100 each would be even
+        log.add(np.tile([square + 0.5, 0.5, 0.0], (visits, 1)))
+        log.metrics()
+    assert log.metrics() == {"explore/coverage": 0.75, "explore/coverage_often": 0.75}
+    log.add(np.array([[0.5, 0.5, 0.0]] * 4))  # 10 visits of 404 are less than a tenth of 101
+    assert log.metrics() == {"explore/coverage": 0.75, "explore/coverage_often": 0.5}
 
 
 def test_squares_count_the_poses_in_them() -> None:

@@ -147,6 +147,13 @@ METRICS: tuple[Metric, ...] = (
         "Stops below 1 early: the frontier does not move outwards.",
     ),
     Metric(
+        "explore/coverage_often",
+        "train",
+        "share",
+        "The same of those visited at least a tenth as often as if all had been visited alike.",
+        "Far below the coverage: most of the time is spent in a part of the place.",
+    ),
+    Metric(
         "explore/frontier_trips",
         "train",
         "count",

@@ -9,6 +9,9 @@ import numpy as np
 
 from sfl.data.types import Array
 
+OFTEN = 0.1
+"""Of the visits that a square would have if all had the same: with so many it counts as visited often."""
+
 
 @dataclass(frozen=True, eq=False)
 class Squares:
@@ -48,7 +51,7 @@ class PoseLog:
         self._poses = np.zeros((1024, 3), np.float32)
         self._count = self._counted = 0
         self._squares = squares
-        self._visited = np.zeros(0 if squares is None else len(squares.reachable), bool)
+        self._visits = np.zeros(0 if squares is None else len(squares.reachable), np.int64)
 
     def add(self, poses: Array) -> None:
         """Note the poses [B, 3] of one decision."""
@@ -66,12 +69,13 @@ class PoseLog:
         return self._poses[: self._count].copy()
 
     def metrics(self) -> dict[str, float]:
-        """`explore/coverage`, where it is known which squares can be reached."""
+        """Shares of the squares that were visited, at all and often, where it is known which can be reached."""
         if self._squares is None:
             return {}
-        self._visited |= self._squares.visits(self._poses[self._counted : self._count]) > 0
+        self._visits += self._squares.visits(self._poses[self._counted : self._count])
         self._counted = self._count
-        return {"explore/coverage": float(self._visited.mean())}
+        often = self._visits >= max(1.0, OFTEN * float(self._visits.mean()))
+        return {"explore/coverage": float((self._visits > 0).mean()), "explore/coverage_often": float(often.mean())}
 
 
 def landmark_poses(graph: Mapping[str, Array], poses: Array) -> Array:

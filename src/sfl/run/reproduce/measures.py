@@ -50,13 +50,14 @@ def _success(folder: RunFolder, level: str) -> float | None:
     return None if share is None else 100 * share
 
 
-def _coverage(folder: RunFolder) -> float | None:
-    share = last_value(folder, "explore/coverage")
+def _coverage(folder: RunFolder, metric: str = "explore/coverage") -> float | None:
+    share = last_value(folder, metric)
     return None if share is None else 100 * share
 
 
 OTHERS = {
     "coverage": Measure("coverage %", PERCENT, _coverage),
+    "often": Measure("often visited %", PERCENT, lambda folder: _coverage(folder, "explore/coverage_often")),
     "landmarks": Measure("landmarks", ANY_NUMBER, lambda folder: last_value(folder, "graph/landmark_count")),
     "edges": Measure("edges", ANY_NUMBER, lambda folder: last_value(folder, "graph/edge_count")),
     "landmark distance": Measure(

@@ -189,7 +189,7 @@ def _ablation_exploration() -> Table:
             Entry(f"Uniform frontiers, {whose}", "test-1", base, "uniform", uniform, f"{base}-uniform-frontiers"),
         ]
     title = "Ablation: the choice of frontiers, coverage in test-1 with fixed spawn"
-    return Table("ablation-exploration", title, (Column("test-1", "coverage"),), tuple(entries))
+    return Table("ablation-exploration", title, _columns(["test-1"], ["coverage", "often"]), tuple(entries))
 
 
 def _ablation_landmarks() -> Table:

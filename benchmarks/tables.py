@@ -1,0 +1,101 @@
+"""Print the tables of `sfl reproduce` as they follow from the rows in benchmarks/results/, which is docs/results.md.
+
+python benchmarks/tables.py > docs/results.md
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from sfl.run.report import spread, summarise_runs
+from sfl.run.reproduce.measures import measure_of
+from sfl.run.reproduce.paper import paper_number
+from sfl.run.reproduce.tables import TABLES, Column, Entry, Table
+
+RESULTS = Path(__file__).with_name("results")
+GATHERED = ("minigrid", "doom", "baselines")
+"""Files that `benchmarks/collect.py` wrote, as NAME-episodes.csv.gz and NAME-indicators.csv; each run is in one."""
+
+INDICATORS = {
+    "coverage": ("explore/coverage", 100.0),
+    "often": ("explore/coverage_often", 100.0),
+    "landmarks": ("graph/landmark_count", 1.0),
+    "edges": ("graph/edge_count", 1.0),
+    "landmark distance": ("graph/landmark_distance", 1.0),
+}
+"""The column of each measure that is not success, and what it is to be multiplied by."""
+
+INTRODUCTION = """# Results
+
+The tables of [`sfl reproduce`](reproduce.md) as they follow from the rows of runs in `benchmarks/results/`, made by
+`python benchmarks/tables.py`. A cell has our mean over seeds for each measure of its column, the number of seeds, and
+what the paper has; - stands for what was not run, or what the paper does not say. Success is in percent, at the last
+evaluation of each run. Standard errors and intervals are in what `sfl report benchmarks/results/NAME-episodes.csv.gz`
+prints, and in the report of `sfl reproduce`.
+"""
+
+
+class Gathered:
+    """What the files say of each experiment."""
+
+    def __init__(self, results: Path = RESULTS) -> None:
+        found = [results / f"{name}-episodes.csv.gz" for name in GATHERED]
+        rows = summarise_runs([path for path in found if path.is_file()])
+        self._success = {(row.experiment, row.level): (row.success_percent, row.seeds) for row in rows}
+        self._last: dict[str, dict[int, dict[str, str]]] = {}  # by seed, the row of the last evaluation
+        for name in GATHERED:
+            self._read_indicators(results / f"{name}-indicators.csv")
+
+    def _read_indicators(self, path: Path) -> None:
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                for row in csv.DictReader(file):  # in the order of steps
+                    self._last.setdefault(row["experiment"], {})[int(row["seed"])] = row
+
+    def value(self, run: str, measure: str) -> tuple[float, int] | None:
+        """Mean over seeds, and how many there are; None without a row."""
+        if measure not in INDICATORS:
+            return self._success.get((run, measure))
+        column, factor = INDICATORS[measure]
+        cells = [row[column] for row in self._last.get(run, {}).values() if row.get(column)]
+        return (spread([factor * float(cell) for cell in cells], (0.0, math.inf)).mean, len(cells)) if cells else None
+
+
+def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
+    """A row for each method, a column for each place."""
+    places = list(dict.fromkeys(column.place for column in table.columns))
+    measures = {place: [column for column in table.columns if column.place == place] for place in places}
+    heads = [f"{place}: {' / '.join(measure_of(one.measure).heading for one in measures[place])}" for place in places]
+    yield f"| | {' | '.join(heads)} |"
+    yield "|---" * (len(places) + 1) + "|"
+    entries = {(entry.row, entry.place): entry for entry in table.entries}
+    for row in table.rows:
+        cells = [_cell(table, entries.get((row, place)), measures[place], gathered) for place in places]
+        yield f"| {row} | {' | '.join(cells)} |"
+
+
+def _cell(table: Table, entry: Entry | None, columns: list[Column], gathered: Gathered) -> str:
+    if entry is None:
+        return ""
+    found = [gathered.value(entry.run, column.measure) for column in columns]
+    seeds = max((one[1] for one in found if one is not None), default=0)
+    ours = " / ".join("-" if one is None else f"{one[0]:.1f}" for one in found)
+    said = [paper_number(table.name, entry.paper, column.place, column.measure) for column in columns]
+    paper = " / ".join("-" if one is None else f"{one.value:g}" for one in said)
+    shown = f"{ours} ({seeds} {'seed' if seeds == 1 else 'seeds'})" if seeds else "-"
+    return f"{shown}<br>paper {paper}" if any(said) else shown
+
+
+def page(gathered: Gathered) -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for table in TABLES.values():
+        parts += [f"## {table.name}", "", f"{table.title}.", "", *table_lines(table, gathered), ""]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(page(Gathered()), end="")

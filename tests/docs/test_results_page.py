@@ -1,0 +1,50 @@
+"""docs/results.md is what benchmarks/tables.py makes of the rows in benchmarks/results/."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from dataclasses import astuple
+from pathlib import Path
+
+from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
+from sfl.run.reproduce.tables import TABLES
+
+from .pages import benchmark, read
+
+TABLES_PROGRAM = benchmark("tables")
+
+
+def test_the_page_is_that_of_the_rows() -> None:
+    made = TABLES_PROGRAM.page(TABLES_PROGRAM.Gathered())
+    assert made == read("docs/results.md"), "python benchmarks/tables.py > docs/results.md"
+
+
+def episodes(experiment: str, seed: int, successes: int) -> list[EpisodeRow]:
+    """Four episodes on the level `hard`, and four on `easy`, all of which fail."""
+    return [
+        EpisodeRow(
+            *(experiment, "sgm", "sfl/DoomMaze-v0", "sgm", "random", seed, 100, "hard" if pair < 4 else "easy", pair),
+            *(100, int(pair < successes), 5, "reached" if pair < successes else "timeout"),
+        )
+        for pair in range(8)
+    ]
+
+
+def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
+    rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
+    text = io.StringIO()
+    csv.writer(text).writerows([EPISODE_COLUMNS, *map(astuple, rows)])
+    (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzip.compress(text.getvalue().encode()))
+    (tmp_path / "doom-indicators.csv").write_text(
+        "experiment,seed,env_steps,explore/coverage,explore/coverage_often\n"
+        "sfl-doom-test-1-fixed,0,50,0.2,0.1\nsfl-doom-test-1-fixed,0,100,0.75,\nsfl-doom-test-1-fixed,1,100,0.25,0.5\n"
+    )
+    gathered = TABLES_PROGRAM.Gathered(tmp_path)
+    random = list(TABLES_PROGRAM.table_lines(TABLES["table-random"], gathered))
+    assert random[0].startswith("| | sgm: easy % / medium % / hard % | test-2: ")
+    assert "| SGM | 0.0 / - / 37.5 (2 seeds)<br>paper 92 / 64 / 26 | -<br>paper 86 / 54 / 32 | " in "\n".join(random)
+    explored = list(TABLES_PROGRAM.table_lines(TABLES["ablation-exploration"], gathered))
+    assert explored[2].endswith(" | 50.0 / 50.0 (2 seeds)<br>paper - / 79.4 |")  # one seed does not know the second
+    assert explored[3].endswith(" | -<br>paper - / 72.3 |")
