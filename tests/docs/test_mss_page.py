@@ -1,10 +1,13 @@
-"""docs/agents/mss.md tells the presets as they are."""
+"""docs/agents/mss.md tells the presets as they are, and what came of them."""
 
 from __future__ import annotations
 
-from sfl import experiments
+import numpy as np
 
-from .pages import read
+from sfl import experiments
+from sfl.run.folder import read_episodes
+
+from .pages import ROOT, read
 from .test_agents import options, text
 
 PAGE = "docs/agents/mss.md"
@@ -57,3 +60,22 @@ def test_tiny_reaches_every_part() -> None:
         tiny = experiments.tiny(experiments.get(name))
         agent = dict(options(tiny.agent))
         assert int(str(agent["uvfa.start-step"])) + int(str(agent["map.redraw-every"])) < tiny.train.eval_every
+
+
+def test_the_results_are_those_of_the_rows() -> None:
+    rows = read_episodes(ROOT / "benchmarks" / "results" / "minigrid-curves.csv.gz")
+    page, grids = read(PAGE), ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
+
+    def cell(experiment: str, step: int) -> str:
+        own = [row for row in rows if (row.experiment, row.env_steps) == (experiment, step)]
+        shares = [np.mean([row.success for row in own if row.level == level]) for level in ("paper", "any")]
+        return " / ".join(f"{100 * share:.1f}" for share in shares)
+
+    ends = {grid: max(row.env_steps for row in rows if row.experiment == f"sfl-{grid}") for grid in grids}
+    lines = {
+        "MSS after as many steps as ours": [cell(f"mss-{grid}", ends[grid]) for grid in grids],
+        "MSS after 300,000 steps": [cell(f"mss-{grid}", 300_000) for grid in grids],
+        "ours": [cell(f"sfl-{grid}", ends[grid]) for grid in grids],
+    }
+    for name, cells in lines.items():
+        assert f"| {name} | {' | '.join(cells)} |\n" in page

@@ -8,6 +8,9 @@ import io
 from dataclasses import astuple
 from pathlib import Path
 
+import pytest
+
+from sfl.core.errors import UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.reproduce.tables import TABLES
 
@@ -32,11 +35,25 @@ def episodes(experiment: str, seed: int, successes: int) -> list[EpisodeRow]:
     ]
 
 
-def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
-    rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
+def gzipped(rows: list[EpisodeRow]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows([EPISODE_COLUMNS, *map(astuple, rows)])
-    (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzip.compress(text.getvalue().encode()))
+    return gzip.compress(text.getvalue().encode())
+
+
+def test_curves_of_a_pattern_become_a_picture_and_one_that_finds_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzipped([*episodes("mss-a", 0, 1), *episodes("sfl-a", 0, 2)]))
+    draw, wanted = benchmark("curves").draw, {"all": "-a$", "one": "^mss-"}
+    pictures = [path.read_text() for path in draw(tmp_path / "rows.csv.gz", wanted, tmp_path / "out")]
+    assert ["sfl-a" in picture for picture in pictures] == [True, False]
+    with pytest.raises(UsageError, match=r"^No experiment in .* for none=ec-; correct the pattern\.$"):
+        draw(tmp_path / "rows.csv.gz", {"one": "^sfl-", "none": "ec-"}, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
+    rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
+    (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzipped(rows))
     (tmp_path / "doom-indicators.csv").write_text(
         "experiment,seed,env_steps,explore/coverage,explore/coverage_often\n"
         "sfl-doom-test-1-fixed,0,50,0.2,0.1\nsfl-doom-test-1-fixed,0,100,0.75,\nsfl-doom-test-1-fixed,1,100,0.25,0.5\n"
