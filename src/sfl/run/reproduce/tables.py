@@ -196,7 +196,7 @@ def _ablation_landmarks() -> Table:
     columns: tuple[Column, ...] = (Column("multiroom-n3", "paper"), Column("fourroom", "landmark distance"))
     entries = []
     for kind, whose, every in (("sfl", "our settings", 22_000), ("paper", "the paper's settings", 110_000)):
-        # Edges begin anew with every clustering: a third of a run apart, and not just before an evaluation.
+        # Edges begin anew with every clustering: a third of the run in three rooms apart, and not just before its end.
         clustered = ("--agent.landmarks.formation", "clustered", "--agent.landmarks.add-every", str(every))
         for place in (column.place for column in columns):
             base = f"{kind}-{place}"
