@@ -1,10 +1,12 @@
 """Print the tables of `sfl reproduce` as they follow from the rows in benchmarks/results/, which is docs/results.md.
 
 python benchmarks/tables.py > docs/results.md
+python benchmarks/tables.py --of sptm     (the rows of one method in mazes, which its page has)
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 from collections.abc import Iterator
@@ -80,13 +82,33 @@ def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
 def _cell(table: Table, entry: Entry | None, columns: list[Column], gathered: Gathered) -> str:
     if entry is None:
         return ""
+    ours, seeds, paper = _numbers(table, entry, columns, gathered)
+    shown = f"{ours} ({seeds} {'seed' if seeds == 1 else 'seeds'})" if seeds else "-"
+    return f"{shown}<br>paper {paper}" if paper else shown
+
+
+def _numbers(table: Table, entry: Entry, columns: list[Column], gathered: Gathered) -> tuple[str, int, str]:
+    """Ours, the number of seeds behind them, and the paper's, which are empty where it has none."""
     found = [gathered.value(entry.run, column.measure) for column in columns]
     seeds = max((one[1] for one in found if one is not None), default=0)
     ours = " / ".join("-" if one is None else f"{one[0]:.1f}" for one in found)
     said = [paper_number(table.name, entry.paper, column.place, column.measure) for column in columns]
     paper = " / ".join("-" if one is None else f"{one.value:g}" for one in said)
-    shown = f"{ours} ({seeds} {'seed' if seeds == 1 else 'seeds'})" if seeds else "-"
-    return f"{shown}<br>paper {paper}" if any(said) else shown
+    return ours, seeds, paper if any(said) else ""
+
+
+def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
+    """A row for each experiment `METHOD-...` in mazes that has runs: levels from easy to hardest."""
+    yield "| experiment | seeds | success % | paper |"
+    yield "|---|---|---|---|"
+    known: set[str] = set()
+    for table in TABLES.values():
+        for entry in table.entries:
+            columns = [column for column in table.columns if column.place == entry.place]
+            ours, seeds, paper = _numbers(table, entry, columns, gathered)
+            if seeds and entry.run not in known and "-doom-" in entry.run and entry.run.startswith(f"{method}-"):
+                known.add(entry.run)
+                yield f"| `{entry.run}` | {seeds} | {ours} | {paper} |"
 
 
 def page(gathered: Gathered) -> str:
@@ -98,4 +120,7 @@ def page(gathered: Gathered) -> str:
 
 
 if __name__ == "__main__":
-    print(page(Gathered()), end="")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--of", metavar="METHOD", help="the rows of this method alone, as its page has them")
+    method = parser.parse_args().of
+    print(page(Gathered()) if method is None else "\n".join([*method_lines(method, Gathered()), ""]), end="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 
+import numpy as np
 import pytest
 
 from sfl import experiments
@@ -58,9 +59,22 @@ def test_the_table_of_trials_is_that_of_the_rows() -> None:
     for row in summarise_runs([RESULTS / "tuning-episodes.csv.gz"]):
         levels.setdefault(row.experiment, []).append(f"{row.success_percent:.0f}")
     with (RESULTS / "tuning-indicators.csv").open(encoding="utf-8", newline="") as file:
-        indicators = {row["experiment"]: row for row in csv.DictReader(file)}
+        indicators = list(csv.DictReader(file))
     lines = {line.split(" | ")[0]: line for line in read("docs/agents/controller.md").splitlines() if " | " in line}
     for run, cells in levels.items():
-        shares = [indicators[run][f"graph/{name}"] for name in ("localized_in_evaluation", "localization_within_100")]
-        said = [f" {100 * float(share):.0f}" if share else "" for share in shares]
+        said = []
+        for name in ("localized_in_evaluation", "localization_within_100"):
+            shares = [float(row[f"graph/{name}"] or "nan") for row in indicators if row["experiment"] == run]
+            said.append("" if np.isnan(shares).any() else f" {100 * np.mean(shares):.0f}")
         assert lines[f"| `{run}`"].endswith(f" | {' / '.join(cells)} |{said[0]} |{said[1]} |"), run
+
+
+def test_the_scores_are_those_of_the_rows() -> None:
+    mazes: dict[str, dict[tuple[str, str], str]] = {}
+    with (RESULTS / "network-eval.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            scores = mazes.setdefault(f"{row['maze']} | {row['unseen']}", {})
+            scores[row["network"], row["case"]] = f"{100 * float(row['accuracy']):.0f}"
+    shown = (("retrieval", "near"), ("retrieval", "far"), *(("locomotion", ahead) for ahead in "135"))
+    lines = [f"| {maze} | {' | '.join(scores[case] for case in shown)} |\n" for maze, scores in mazes.items()]
+    assert read("docs/agents/controller.md").count("".join(lines)) == 1

@@ -50,12 +50,9 @@ def random_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
 
 
 def controller_maze(spawn: Spawn, maze: str) -> Experiment:
-    """The visual controller: 4M steps of random walks tune both networks to the maze, one example of each per step.
-
-    Batches are four times SPTM's, and steps as many times fewer: a GPU is then used well.
-    """
+    """The visual controller: 4M steps of random walks tune both networks to the maze, one example for 4 steps."""
     retrieval, locomotion = RetrievalConfig(batch_size=256), LocomotionConfig(batch_size=256)
-    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 256, strangers=15)
+    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 1_024, strangers=15)
     train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
     env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
     return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, maze_tasks(spawn))
