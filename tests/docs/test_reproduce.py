@@ -233,3 +233,33 @@ def test_the_same_rows_are_the_same_bytes_compressed_or_not(tmp_path: Path, monk
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No run in"):
         benchmark("collect").find_runs([tmp_path])
+
+
+def test_the_table_of_budgets_is_that_of_the_rows() -> None:
+    program = benchmark("budgets")
+    made = "".join(f"{line}\n" for line in program.table_lines(program.read(program.KEPT)))
+    assert read("docs/reproduce.md").count(made) == 1, f"python benchmarks/budgets.py:\n{made}"
+
+
+def test_budgets_of_more_runs_come_to_those_that_are_there(tmp_path: Path) -> None:
+    program = benchmark("budgets")
+    columns = program.CSV_COLUMNS
+
+    def file(name: str, table: str, run: str, steps: str) -> Path:
+        spent = {"env_steps": steps, "gradient_steps": "7", "seconds": "", "parameters_trained": "2e6"}
+        known = {"table": table, "run": run, "seeds": "2", "parameters_frozen": "0.0", **spent}
+        nothing = {"env_steps": "0.0", "phase": "all before the maze"}
+        lines = [{**dict.fromkeys(columns, ""), **known, **more} for more in ({"phase": "all in the maze"}, nothing)]
+        with (tmp_path / name).open("w", newline="") as out:
+            writer = csv.DictWriter(out, columns)
+            writer.writeheader()
+            writer.writerows(lines)
+        return tmp_path / name
+
+    old, new = file("old.csv", "table-random", "sfl-b", "1"), file("new.csv", "curves-doom", "sfl-a", "2000")
+    program.write(program.read(old) | program.read(new), tmp_path / "both.csv")
+    lines = list(program.table_lines(program.read(tmp_path / "both.csv")))
+    assert lines[2:] == [
+        "| `sfl-a` | 2 | 2,000 | 7 | ? | 2.00M |  |  |  |  |",
+        "| `sfl-b` | 2 | 1 | 7 | ? | 2.00M |  |  |  |  |",
+    ]
