@@ -10,7 +10,7 @@ from sfl import experiments
 from sfl.agents import agent_name
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sfl.config import FrameSFLConfig, recommended_for_frames
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, recommended_for_frames
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import UsageError
@@ -179,3 +179,16 @@ def test_a_tiny_ablation_of_the_metric_reads_the_networks_of_a_tiny_controller()
     assert tiny.agent.metric.networks == ""
     found, given = tiny.agent.metric.retrieval, source.agent.retrieval
     assert replace(found, batch_size=given.batch_size) == given
+
+
+@pytest.mark.parametrize("base", ["sfl-fourroom", "sfl-multiroom-n3", "paper-fourroom", "paper-multiroom-n3"])
+def test_clusters_are_formed_in_a_tenth_of_the_budget_too(base: str) -> None:
+    plain, clustered = experiments.get(base), experiments.get(f"{base}-clustered")
+    assert isinstance(plain.agent, SFLConfig)
+    assert isinstance(clustered.agent, SFLConfig)
+    assert clustered.agent.landmarks.formation == "clustered"
+    assert replace(clustered, name=base, agent=replace(clustered.agent, landmarks=plain.agent.landmarks)) == plain
+    tenth, tiny = (make(clustered) for make in (lambda one: experiments.scaled(one, 0.1), experiments.tiny))
+    for shorter in (clustered, tenth, tiny):
+        assert isinstance(shorter.agent, SFLConfig)
+        assert shorter.agent.landmarks.add_every < shorter.train.steps

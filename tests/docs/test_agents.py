@@ -58,11 +58,11 @@ def options(config: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 
 def column(family: str, released: bool = False) -> dict[str, str]:
-    """option -> value as text, for all MiniGrid presets of one family together."""
+    """option -> value as text, for all MiniGrid presets of one family together, but for the ablation's."""
     presets = {}
     for name in experiments.names():
-        agent = experiments.get(name).agent
-        if name.startswith(family) and name != "sfl-gym" and isinstance(agent, SFLConfig):
+        agent, usual = experiments.get(name).agent, name != "sfl-gym" and not name.endswith("-clustered")
+        if name.startswith(family) and usual and isinstance(agent, SFLConfig):
             chosen = as_released(agent) if released else agent
             presets[name.removeprefix(family).removeprefix("multiroom-")] = dict(options(chosen))
     words = presets["fourroom"]

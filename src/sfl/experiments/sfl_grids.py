@@ -38,6 +38,16 @@ def our_grid(env: str, steps: int) -> Experiment:
     )
 
 
+def clustered_grid(base: Experiment, every: int) -> Experiment:
+    """The same with landmarks that are exchanged for the centres of clusters every so many steps.
+
+    Edges begin anew each time: intervals are a third of a run in three rooms, whose last is not just before its end.
+    """
+    assert isinstance(base.agent, SFLConfig)
+    landmarks = replace(base.agent.landmarks, formation="clustered", add_every=every)
+    return replace(base, name=f"{base.name}-clustered", agent=replace(base.agent, landmarks=landmarks))
+
+
 def tabular_grid(env: str) -> Experiment:
     """One-hot phi, exact psi, the paper's graph: what the graph alone can do."""
     return Experiment(
@@ -60,9 +70,12 @@ def experiments() -> list[Experiment]:
     """All of this file, ours first."""
     ours = {"fourroom": 40_000, "multiroom-n2": 40_000, "multiroom-n3": 60_000}
     ours |= {"multiroom-n4": 80_000, "multiroom-n6": 150_000, "multiroom-n8": 200_000}
+    ablated = ("fourroom", "multiroom-n3")
     return [
         *(our_grid(env, steps) for env, steps in ours.items()),
         any_gym(),
         *(paper_grid(env) for env in PAPER_GRIDS),
         *(tabular_grid(env) for env in ("fourroom", "multiroom-n3")),
+        *(clustered_grid(our_grid(env, ours[env]), 22_000) for env in ablated),
+        *(clustered_grid(paper_grid(env), 110_000) for env in ablated),
     ]

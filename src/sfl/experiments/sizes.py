@@ -80,6 +80,9 @@ def scaled(experiment: Experiment, factor: float) -> Experiment:
     agent = experiment.agent
     if isinstance(agent, ECConfig):  # its learning rate falls over the run
         agent = replace(agent, ppo=replace(agent.ppo, decay_steps=steps))
+    if isinstance(agent, SFLConfig) and agent.landmarks.formation == "clustered":  # else none would ever be formed
+        every = max(1, round(agent.landmarks.add_every * factor))
+        agent = replace(agent, landmarks=replace(agent.landmarks, add_every=every))
     if isinstance(agent, SPTMConfig | SGMConfig):  # else the walks would take the whole run: no graph, no cleanup
         walked = max(1, round(agent.memory.steps * factor))
         agent = replace(agent, memory=replace(agent.memory, steps=walked))
