@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pytest
+
 from sfl import experiments
 from sfl.agents.sfl.config import (
     FrameSFLConfig,
@@ -14,8 +17,12 @@ from sfl.agents.sfl.config import (
     frames_as_released,
     recommended_for_frames,
 )
+from sfl.data.types import Array
+from sfl.envs.layouts import LAYOUTS
+from sfl.run.evaluate import eval_tasks
+from sfl.run.folder import read_episodes
 
-from .pages import read
+from .pages import ROOT, read
 
 PAGE = "docs/agents/sfl.md"
 
@@ -142,3 +149,49 @@ def test_the_mazes_have_the_settings_of_the_table() -> None:
             if name.endswith("-fixed"):  # the text above the table says so
                 ours = dataclasses.replace(ours, navigator=dataclasses.replace(ours.navigator, blame="both"))
             assert agent == ours, name
+
+
+GRIDS = ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
+
+
+def shares(rows: list[tuple[int, str, str, int]], level: str, seeds: range) -> list[str]:
+    """Mean success in percent of ours on each grid."""
+    found = [
+        [reached for seed, grid, kind, reached in rows if (grid, kind) == (name, level) and seed in seeds]
+        for name in GRIDS
+    ]
+    return [f"{100 * float(np.mean(reached)):.1f}" for reached in found]
+
+
+def test_what_is_said_of_seeds_is_so() -> None:
+    episodes = read_episodes(ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz")
+    named = [(row, row.experiment.removeprefix("sfl-")) for row in episodes if row.experiment.startswith("sfl-")]
+    rows = [(row.seed, grid, row.level, int(row.success)) for row, grid in named if grid in GRIDS]
+    later, first, page = range(4, 100), range(4), " ".join(read(PAGE).split())
+    said = [f"`{level}` {' / '.join(shares(rows, level, later))}" for level in ("paper", "any")]
+    assert f"Seeds 4 and up alone, from the same CSV: {', '.join(said)} (" in page
+    assert f"Seeds 0 to 3 have {' and '.join(shares(rows, 'any', first)[2:])} on `any` of 3 and 4 rooms." in page
+
+
+def room_of(cell: tuple[int, int], layout: str) -> int:
+    """Closed doors between it and the start."""
+    plan = LAYOUTS[layout]
+    doors = np.array([*plan.door_cells])
+    at: Array = plan.walking_distances(np.array([plan.start, cell, *doors]))
+    return int(np.sum(at[0, 2:] < at[0, 1]))
+
+
+@pytest.mark.parametrize("rooms", [3, 4])
+def test_what_is_said_of_starts_is_so(rooms: int) -> None:
+    experiment = experiments.get(f"sfl-multiroom-n{rooms}")
+    failed: list[list[int]] = [[] for _ in range(rooms)]
+    tasks: dict[int, dict[int, tuple[int, int]]] = {}
+    for row in read_episodes(ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz"):
+        if (row.experiment, row.level) == (experiment.name, "any"):
+            if row.seed not in tasks:
+                drawn = eval_tasks(experiment.env, experiment.eval, row.seed)
+                starts = {task.pair: task.start for task in drawn if task.level == "any"}
+                tasks[row.seed] = {pair: (int(s[0]), int(s[1])) for pair, s in starts.items() if s is not None}
+            failed[room_of(tasks[row.seed][row.pair], f"MultiRoom-N{rooms}")].append(1 - int(row.success))
+    *some, last = [f"{100 * np.mean(room):.0f}" for room in failed]
+    assert f"{', '.join(some)} and {last}%" in " ".join(read(PAGE).split())
