@@ -86,7 +86,7 @@ def test_our_own_settings_keep_to_the_limits_of_the_paper_and_learn_phi_and_psi(
         assert agent.features.updates_per_step > 0
         assert agent.successor.updates_per_step > 0
         if name != "sfl-gym":
-            assert agent.landmarks.limit == (10 if name == "sfl-fourroom" else 30)
+            assert agent.landmarks.limit == (10 if name.startswith("sfl-fourroom") else 30)
     chosen = recommended(limit=7, add_threshold=0.3)
     assert (chosen.landmarks.limit, chosen.landmarks.add_threshold) == (7, 0.3)
 
