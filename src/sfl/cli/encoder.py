@@ -1,4 +1,4 @@
-"""`sfl encoder`: train an encoder of frames, and see how well one knows places again."""
+"""`sfl encoder`: train an encoder of frames or take one out of a network, and see how well it knows places again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ HELP = """\
 usage: sfl encoder COMMAND [OPTIONS]
 
   train --out FILE.safetensors    learn one from random walks in training mazes; it is evaluated at the end
+  extract NETWORKS --out FILE     the encoder of a retrieval network (`sfl network train`), as the paper's SFL has it
   eval ENCODER                    pair accuracy and place recognition, in textures and mazes it has not seen
 
-ENCODER is a shipped one (place, compact) or a .safetensors file that `train` wrote. The paper's mazes are read from
---maze-dir or the folder that SFL_MAZES names; without, only our own are used.
+ENCODER is a shipped one (place, compact) or a .safetensors file that `train` or `extract` wrote.
+The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; without, only our own are used.
 `sfl encoder COMMAND --help` shows the options of a command.
 """
 
@@ -53,7 +54,18 @@ def evaluate(args: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"train": train, "eval": evaluate}
+def extract(args: Sequence[str]) -> int:
+    """Take the encoder out of a retrieval network."""
+    from sfl.cli.encoder_options import ExtractOptions
+    from sfl.run.encoder.extract import extract_encoder
+
+    options = parse(ExtractOptions, args, "sfl encoder extract")
+    extract_encoder(options.networks, options.out, options.kind, options.force)
+    print(options.out)
+    return 0
+
+
+COMMANDS = {"train": train, "extract": extract, "eval": evaluate}
 
 
 def dispatch(args: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from sfl.cli.options import MachineOptions
+from sfl.nn.frame_encoders import Kind
 from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, NetworkJudgement, NetworkRecipe
 
 
@@ -47,6 +48,20 @@ class NetworkOptions(MachineOptions, NetworkRecipe):
     def recipe(self) -> NetworkRecipe:
         """The part that is about learning."""
         return NetworkRecipe(**{field.name: getattr(self, field.name) for field in fields(NetworkRecipe)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractOptions:
+    """Write the encoder of a retrieval network as an encoder of its own."""
+
+    networks: Positional[str]
+    """A file of `sfl network train`, or networks.safetensors of a checkpoint."""
+    out: Path
+    """The .safetensors file to write."""
+    kind: Kind = "resnet18"
+    """What kind of encoder the network has."""
+    force: bool = False
+    """Replace a file that exists."""
 
 
 @dataclass(frozen=True, kw_only=True)
