@@ -45,6 +45,17 @@ def test_in_mazes_only_the_maze_and_the_spawn_differ() -> None:
         assert other == replace(one, name=other.name, env=replace(doom(one.name), maze=maze))
 
 
+@pytest.mark.parametrize("rule", ["inverse-visits", "uniform"])
+@pytest.mark.parametrize("family", ["sfl", "paper"])
+def test_the_ablation_of_frontiers_changes_the_rule_and_the_steps_alone(family: str, rule: str) -> None:
+    base = experiments.get(f"{family}-doom-test-1-fixed")
+    ablated = experiments.get(f"{base.name}-{rule}-frontiers")
+    assert isinstance(base.agent, FrameSFLConfig)
+    agent = replace(base.agent, navigator=replace(base.agent.navigator, frontier=rule))
+    train = replace(base.train, steps=500_000)
+    assert ablated == replace(base, name=ablated.name, agent=agent, train=train)
+
+
 def test_the_small_maze_has_the_small_encoder_and_network() -> None:
     experiment = experiments.get("sfl-doom-small")
     assert isinstance(experiment.agent, FrameSFLConfig)
@@ -65,6 +76,10 @@ def test_any_maze_is_said_of_experiments_without_one() -> None:
         for family in ("sfl", "paper", "random", "controller", "sptm", "sgm")
         for spawn in ("random", "fixed")
     } | {"reachability-doom-MAZE-random"} | {
+        f"{family}-doom-MAZE-fixed-{rule}-frontiers"
+        for family in ("sfl", "paper")
+        for rule in ("inverse-visits", "uniform")
+    } | {
         f"{family}-doom-MAZE-fixed" for family in ("mss", "mss-oracle", "ec", "ec-sptm", "ec-sgm", "sptm-rs", "sgm-rs")
     }
     assert "sfl-doom-small" in families

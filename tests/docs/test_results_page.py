@@ -60,9 +60,10 @@ def test_curves_of_a_pattern_become_a_picture_and_one_that_finds_nothing_is_refu
 def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
     rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
     (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzipped(rows))
+    run = "sfl-doom-test-1-fixed-inverse-visits-frontiers"
     (tmp_path / "doom-indicators.csv").write_text(
         "experiment,seed,env_steps,explore/coverage,explore/coverage_often\n"
-        "sfl-doom-test-1-fixed,0,50,0.2,0.1\nsfl-doom-test-1-fixed,0,100,0.75,\nsfl-doom-test-1-fixed,1,100,0.25,0.5\n"
+        f"{run},0,50,0.2,0.1\n{run},0,100,0.75,\n{run},1,100,0.25,0.5\n"
     )
     gathered = TABLES_PROGRAM.Gathered(tmp_path)
     random = list(TABLES_PROGRAM.table_lines(TABLES["table-random"], gathered))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig, recommended_for_frames
 from sfl.envs.config import DoomConfig
 from sfl.experiments.places import MAZES, Spawn, maze_tasks
+from sfl.graph.navigator import Frontier
 from sfl.run.config import Experiment, TrainConfig
 
 PAPER_ENCODER = "resnet18.safetensors"
@@ -49,12 +50,26 @@ def small_maze() -> Experiment:
     return Experiment("sfl-doom-small", env, agent, train, maze_tasks("random", parallel=16))
 
 
+def frontier_maze(base: Experiment, frontier: Frontier) -> Experiment:
+    """The ablation of exploration: where trips go to.
+
+    A quarter of the steps: after all of them every square of a maze has been visited, whatever the rule.
+    """
+    assert isinstance(base.agent, FrameSFLConfig)
+    agent = replace(base.agent, navigator=replace(base.agent.navigator, frontier=frontier))
+    train = replace(base.train, steps=base.train.steps // 4)
+    return replace(base, name=f"{base.name}-{frontier}-frontiers", agent=agent, train=train)
+
+
 def experiments() -> list[Experiment]:
     """All of this file, ours first."""
     places = [(spawn, maze) for spawn, mazes in MAZES.items() for maze in mazes]
+    rules: tuple[Frontier, ...] = ("inverse-visits", "uniform")
     return [
         small_maze(),
         *(our_maze(spawn) for spawn in MAZES),
         *(our_maze(spawn, maze) for spawn, maze in places),
         *(paper_maze(spawn, maze) for spawn, maze in places),
+        *(frontier_maze(our_maze("fixed", "test-1"), rule) for rule in rules),
+        *(frontier_maze(paper_maze("fixed", "test-1"), rule) for rule in rules),
     ]

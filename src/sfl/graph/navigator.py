@@ -19,6 +19,9 @@ from sfl.data.types import GOAL, Array
 from sfl.graph.landmarks import LandmarkSet
 from sfl.graph.planning import Planner, Route, shortest_routes
 
+Frontier = Literal["inverse-visits", "uniform"]
+"""How trips choose their landmark: less visited ones more often, or all alike."""
+
 
 @dataclass(frozen=True)
 class NavigatorConfig:
@@ -30,7 +33,7 @@ class NavigatorConfig:
     """n_land: and after this many steps per landmark of its first route."""
     explore_steps: int = 40
     """N_explore: random steps after a trip."""
-    frontier: Literal["inverse-visits", "uniform"] = "inverse-visits"
+    frontier: Frontier = "inverse-visits"
     """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
     frontier_among: Literal["all", "component"] = "all"
     """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
@@ -336,7 +339,7 @@ def first_waypoint(route: Route, here: int | None) -> int:
     return 0 if here is None else min(1, len(route) - 1)
 
 
-def draw_frontier(among: Array, visits: Array, rule: str, rng: np.random.Generator) -> int:
+def draw_frontier(among: Array, visits: Array, rule: Frontier, rng: np.random.Generator) -> int:
     """A landmark with probability proportional to 1 / max(1, visits) (Algorithm 1, line 3), or uniformly."""
     weights = np.ones(len(among)) if rule == "uniform" else 1.0 / np.maximum(1, visits[among])
     return int(rng.choice(among, p=weights / weights.sum()))

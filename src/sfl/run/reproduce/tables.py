@@ -183,12 +183,11 @@ def _ablation_exploration() -> Table:
     entries = []
     for kind, whose in (("sfl", "our settings"), ("paper", "the paper's settings")):
         base = f"{kind}-doom-test-1-fixed"
-        uniform = ("--agent.navigator.frontier", "uniform")
         entries += [
-            Entry(f"Frontiers by inverse visits, {whose}", "test-1", base, "counts"),
-            Entry(f"Uniform frontiers, {whose}", "test-1", base, "uniform", uniform, f"{base}-uniform-frontiers"),
+            Entry(f"Frontiers by inverse visits, {whose}", "test-1", f"{base}-inverse-visits-frontiers", "counts"),
+            Entry(f"Uniform frontiers, {whose}", "test-1", f"{base}-uniform-frontiers", "uniform"),
         ]
-    title = "Ablation: the choice of frontiers, coverage in test-1 with fixed spawn"
+    title = "Ablation: the choice of frontiers, coverage in test-1 with fixed spawn after 500,000 steps"
     return Table("ablation-exploration", title, _columns(["test-1"], ["coverage", "often"]), tuple(entries))
 
 
