@@ -145,7 +145,8 @@ def over_frames() -> str:
 def test_the_mazes_have_the_settings_of_the_table() -> None:
     for name in experiments.names():
         agent, ours = experiments.get(name).agent, recommended_for_frames()
-        if name.startswith("sfl-doom-") and name != "sfl-doom-small":
+        ablated = name.endswith("-frontiers")  # tests/test_experiments.py says what differs there
+        if name.startswith("sfl-doom-") and name != "sfl-doom-small" and not ablated:
             if name.endswith("-fixed"):  # the text above the table says so
                 ours = dataclasses.replace(ours, navigator=dataclasses.replace(ours.navigator, blame="both"))
             assert agent == ours, name
