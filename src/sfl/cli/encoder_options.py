@@ -39,8 +39,6 @@ class NetworkOptions(MachineOptions, NetworkRecipe):
     """Which one."""
     out: Path
     """The .safetensors file to write; its loss curve (.csv) and model card (.md) go beside it."""
-    join: str | None = None
-    """Also take over the other network from this file."""
     force: bool = False
     """Replace files that exist."""
 
@@ -84,6 +82,18 @@ class NetworkEvalOptions(MachineOptions, NetworkJudgement):
     """Which; by default those that the file holds."""
     json: bool = False
     """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions:
+    """Write networks of several files into one, which is what agents read."""
+
+    files: Positional[tuple[str, ...]]
+    """Files of `sfl network train`, each with another network."""
+    out: Path
+    """The .safetensors file to write."""
+    force: bool = False
+    """Replace a file that exists."""
 
 
 @dataclass(frozen=True, kw_only=True)

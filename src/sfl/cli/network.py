@@ -13,11 +13,12 @@ usage: sfl network COMMAND [OPTIONS]
 
   train retrieval --out FILE.safetensors      R: are two frames a few decisions apart?
   train locomotion --out FILE.safetensors     L: which action leads from one frame to the other?
+  join FILE FILE --out FILE.safetensors       both in one file, which is what agents read
   eval FILE                                   how often they are right, in textures and mazes they have not seen
   plot CURVE.csv... --out FILE.png            draw how they learned
 
 Both learn from random walks in the training mazes, as `sfl encoder train` does, and write their loss curve (.csv) and
-model card (.md) beside the file. Agents read both from one file: --join FILE takes over the network that FILE holds.
+model card (.md) beside the file.
 The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; without, only our own are used.
 `sfl network COMMAND --help` shows the options of a command.
 """
@@ -30,7 +31,18 @@ def train(args: Sequence[str]) -> int:
 
     options = parse(NetworkOptions, args, "sfl network train")
     machine = (options.device, options.threads, options.force)
-    train_network(options.network, options.recipe, options.out, options.join, *machine)
+    train_network(options.network, options.recipe, options.out, *machine)
+    print(options.out)
+    return 0
+
+
+def join(args: Sequence[str]) -> int:
+    """Put networks into one file."""
+    from sfl.cli.encoder_options import JoinOptions
+    from sfl.run.encoder.network import join_networks
+
+    options = parse(JoinOptions, args, "sfl network join")
+    join_networks(options.files, options.out, options.force)
     print(options.out)
     return 0
 
@@ -62,7 +74,7 @@ def plot(args: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"train": train, "eval": evaluate, "plot": plot}
+COMMANDS = {"train": train, "join": join, "eval": evaluate, "plot": plot}
 
 
 def dispatch(args: Sequence[str]) -> int:

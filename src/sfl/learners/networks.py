@@ -22,7 +22,7 @@ class NetworkConfig:
     """Retrieval and locomotion network: where they come from, and how they go on learning."""
 
     networks: str = ""
-    """A .safetensors file to start from: one of `sfl network train`, or networks.safetensors of a checkpoint of a run
+    """A .safetensors file to start from: one of `sfl network join`, or networks.safetensors of a checkpoint of a run
     that has both networks; without it they start from scratch."""
     retrieval: RetrievalConfig = RetrievalConfig()
     locomotion: LocomotionConfig = LocomotionConfig()

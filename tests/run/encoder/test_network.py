@@ -21,6 +21,7 @@ from sfl.learners.locomotion import ChaseDraw, LocomotionConfig
 from sfl.learners.reachability import Reachability, ReachabilityDraw
 from sfl.learners.retrieval import RetrievalConfig, RetrievalNetwork
 from sfl.nn.frame_encoders import FrameEncoder
+from sfl.nn.weights import save_networks
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks
 from sfl.run.encoder.network import Name, command, prepare_network
@@ -97,22 +98,23 @@ def test_the_same_seed_gives_the_same_network() -> None:
 
 def test_the_command_names_what_differs_from_the_defaults() -> None:
     recipe = NetworkRecipe(minutes=10, retrieval=RetrievalConfig(batch_size=64))
-    assert command("retrieval", recipe, Path("a/r.safetensors"), "b/l.safetensors") == (
-        "sfl network train retrieval --minutes 10 --retrieval.batch-size 64 --join l.safetensors --out r.safetensors"
+    assert command("retrieval", recipe, Path("a/r.safetensors")) == (
+        "sfl network train retrieval --minutes 10 --retrieval.batch-size 64 --out r.safetensors"
     )
 
 
 def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -> None:
     data = ["--frames", "120", "--walk-length", "60", "--walks-per-maze", "2", "--mazes", "small"]
     data += ["--workers", "1", "--device", "cpu", "--steps", "1"]
-    first, both = tmp_path / "r.safetensors", tmp_path / "both.safetensors"
+    first, second, both = (tmp_path / f"{name}.safetensors" for name in ("r", "l", "both"))
     small = ["--retrieval.encoder", "compact", "--retrieval.hidden", "32", "--retrieval.batch-size", "4"]
     assert main(["network", "train", "retrieval", *data, *small, "--out", str(first)]) == 0
     small = ["--locomotion.encoder", "compact", "--locomotion.batch-size", "4"]
-    assert main(["network", "train", "locomotion", *data, *small, "--join", str(first), "--out", str(both)]) == 0
-    with both.with_suffix(".csv").open() as file:
+    assert main(["network", "train", "locomotion", *data, *small, "--out", str(second)]) == 0
+    assert main(["network", "join", str(first), str(second), "--out", str(both)]) == 0
+    with second.with_suffix(".csv").open() as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["1"]
-    assert str(tmp_path) not in both.with_suffix(".md").read_text()
+    assert str(tmp_path) not in second.with_suffix(".md").read_text()
     config = ControllerConfig(
         str(both), RetrievalConfig(encoder="compact", hidden=32), LocomotionConfig(encoder="compact"), replay_size=10
     )
@@ -132,7 +134,10 @@ def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -
         (["train", "retrieval"], "Missing from sfl network train: --out PATH"),
         (["train", "retrieval", "--out", "a.pt"], "--out must name a .safetensors file, got a.pt."),
         (["train", "retrieval", "--out", "here.safetensors"], "here.safetensors exists already"),
-        (["train", "locomotion", "--out", "a.safetensors", "--join", "none"], "Cannot read networks from none"),
+        (["join", "none", "--out", "a.safetensors"], "Cannot read networks from none"),
+        (["join", "r", "r", "--out", "a.safetensors"], "r holds a retrieval network as a file before it does"),
+        (["join", "r", "--out", "a.pt"], "--out must name a .safetensors file, got a.pt."),
+        (["join", "r", "--out", "here.safetensors"], "here.safetensors exists already"),
         (["train", "retrieval", "--out", "a.safetensors", "--mazes", "test-1"], "is kept for evaluation"),
         (["show"], "No command 'network show'."),
     ],
@@ -146,12 +151,13 @@ def test_wrong_use_is_one_line_and_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.safetensors").write_text("mine")
+    save_networks({"retrieval.weight": torch.zeros(1)}, tmp_path / "r", {})
     assert main(["network", *words]) in (1, 2)
     said = capsys.readouterr().err
     assert complaint in said
     assert said.startswith("sfl: ")
     assert said.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["here.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.safetensors", "r"]
 
 
 def test_settings_that_would_do_nothing_are_refused() -> None:

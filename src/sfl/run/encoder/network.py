@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sfl.core.config import to_json
+from sfl.core.config import require, to_json
 from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import Array
-from sfl.envs.mazes.files import write_whole
+from sfl.envs.mazes.files import check_free, write_whole
 from sfl.envs.vizdoom import ACTIONS
 from sfl.learners.locomotion import VIEWS, ChaseDraw, locomotion_loss, side_by_side
 from sfl.learners.reachability import ReachabilityDraw, reachability_loss
 from sfl.learners.retrieval import RetrievalNetwork
 from sfl.nn.frame_encoders import FRAME_SIZE, RGB
 from sfl.nn.observation_networks import action_network
-from sfl.nn.weights import load_networks, read_header, save_networks
+from sfl.nn.weights import SUFFIX, load_networks, read_header, save_networks
 from sfl.run.console import write_rows
 from sfl.run.device import prepare
 from sfl.run.encoder.card import changed, recipe_lines, training_card, training_lines
@@ -43,17 +43,12 @@ def train_network(
     name: Name,
     recipe: NetworkRecipe,
     out: Path,
-    join: str | None = None,
     device: str = "auto",
     threads: int = 1,
     force: bool = False,
 ) -> None:
-    """Train a network into a file, with its loss curve (.csv) and model card (.md) beside it.
-
-    The networks of the file `join` go into it as well: agents read both from one.
-    """
+    """Train a network into a file, with its loss curve (.csv) and model card (.md) beside it."""
     check_out(out, force)
-    others = {} if join is None else _others(join, name)
     device = prepare(device, threads)
     started = time.monotonic()
     rngs = spawn(recipe.seed, ["init", "draw"])
@@ -64,10 +59,9 @@ def train_network(
     curve = descend(recipe, network, loss_of_batch, f"{name} network", left)
     times = {"collecting": collected, "training": time.monotonic() - started - collected}
     public = replace(recipe, maze_dir=None)
-    card = training_card(public, command(name, public, out, join), walks, curve, times, device)
-    cards = json.dumps(({} if join is None else cards_in(read_header(Path(join)))) | {name: card})
-    names = " ".join(_names(others, name))
-    save_networks(others | _named(name, network), out, card | {"networks": names, "cards": cards})
+    card = training_card(public, command(name, public, out), walks, curve, times, device)
+    named = {f"{name}.{key}": value for key, value in network.state_dict().items()}
+    save_networks(named, out, card | {"networks": name, "cards": json.dumps({name: card})})
     if curve:
         write_rows(out.with_suffix(".csv"), curve)
     write_whole(out.with_suffix(".md"), _page(name, out, card, public).encode(), force=True)
@@ -113,25 +107,29 @@ def _locomotion_loss(recipe: NetworkRecipe, network: nn.Module, walks: Walks, rn
     return judge
 
 
-def _others(join: str, name: Name) -> dict[str, Tensor]:
-    """What a file holds beside the network that is to be trained."""
-    other = "locomotion" if name == "retrieval" else "retrieval"
-    arrays: dict[str, Array] = load_networks(join, [other])
-    return {key: torch.from_numpy(value) for key, value in arrays.items() if not key.startswith(f"{name}.")}
+def join_networks(files: Sequence[str], out: Path, force: bool = False) -> None:
+    """One file with the networks of several and the card of each: agents read R and L from one."""
+    require(out.suffix == SUFFIX, f"--out must name a {SUFFIX} file, got {out}.")
+    check_free(out, force)
+    joined: dict[str, Tensor] = {}
+    cards: dict[str, Mapping[str, str]] = {}
+    for file in files:
+        arrays: dict[str, Array] = load_networks(file, [])
+        twice = _names(joined) & _names(arrays)
+        require(not twice, f"{file} holds a {'/'.join(sorted(twice))} network as a file before it does; leave one out.")
+        joined |= {key: torch.from_numpy(value) for key, value in arrays.items()}
+        cards |= cards_in(read_header(Path(file)))
+    save_networks(joined, out, {"networks": " ".join(sorted(_names(joined))), "cards": json.dumps(cards)})
 
 
-def _named(name: Name, network: nn.Module) -> dict[str, Tensor]:
-    return {f"{name}.{key}": value for key, value in network.state_dict().items()}
+def _names(arrays: Iterable[str]) -> set[str]:
+    """The networks that arrays of these keys are of."""
+    return {key.partition(".")[0] for key in arrays}
 
 
-def _names(others: Mapping[str, Tensor], name: Name) -> list[str]:
-    return sorted({name, *(key.partition(".")[0] for key in others)})
-
-
-def command(name: Name, recipe: NetworkRecipe, out: Path, join: str | None) -> str:
+def command(name: Name, recipe: NetworkRecipe, out: Path) -> str:
     """The words that train this network again: whatever differs from the defaults."""
-    joined = [] if join is None else ["--join", Path(join).name]
-    return shlex.join(["sfl", "network", "train", name, *changed(recipe, NetworkRecipe()), *joined, "--out", out.name])
+    return shlex.join(["sfl", "network", "train", name, *changed(recipe, NetworkRecipe()), "--out", out.name])
 
 
 def _page(name: Name, out: Path, card: Mapping[str, str], recipe: NetworkRecipe) -> str:
