@@ -86,6 +86,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 REMEDIES = {
+    errno.ENOENT: "make that folder first, or choose another path",
+    errno.EEXIST: "a file is in the place of a folder; move it away or choose another path",
     errno.ENOTDIR: "a part of that path is a file; choose another path",
     errno.EACCES: "choose a path that you may use",
     errno.EPERM: "choose a path that you may use",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,9 @@ class ReproduceOptions:
     runs_dir: Path | None = None
     """Where the runs are made and looked for; by default runs/reproduce, with --tiny or --scale one of its own."""
     out: Path | None = None
-    """Where the report goes; by default TABLE in the folder reports of the runs."""
+    """Where the report goes; by default TABLE, or with --only TABLE-only-PATTERN, in the folder reports of the runs."""
     engine: Literal["local", "ray"] = "local"
-    """local: processes of this machine; ray: a Ray cluster (pip install 'sfl[cluster]')."""
+    """local: processes of this machine; ray: a Ray cluster (the extra `cluster`)."""
     address: str = "auto"
     """ray: HOST:PORT of the cluster; auto: the one that this machine is part of."""
     jobs: int | None = None
@@ -54,7 +55,7 @@ def reproduce(options: ReproduceOptions) -> int:
 
     sizes = Sizes(options.seeds, options.scale, options.tiny)
     runs_dir = options.runs_dir or _default_runs(options)
-    out = options.out or runs_dir / "reports" / options.table
+    out = options.out or runs_dir / "reports" / _report_name(options)
     where = Where(runs_dir, out, options.engine, options.address, options.jobs, options.device)
     made = make(options.table, experiments.names(), _experiment, where, sizes, options.only, options.plan)
     for found in made.summary.tables:
@@ -68,6 +69,12 @@ def reproduce(options: ReproduceOptions) -> int:
 
 def _experiment(words: Sequence[str]) -> Any:
     return configure(words)[0]
+
+
+def _report_name(options: ReproduceOptions) -> str:
+    """Some rows of a table have a report of their own: that of the whole table stays."""
+    narrowed = re.sub(r"[^A-Za-z0-9]+", "-", options.only).strip("-")
+    return f"{options.table}-only-{narrowed or 'some'}" if options.only else options.table
 
 
 def _default_runs(options: ReproduceOptions) -> Path:

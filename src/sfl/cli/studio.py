@@ -57,4 +57,6 @@ def studio(options: StudioOptions) -> int:
 def require_extra() -> None:
     """What the server needs beside sfl itself must be installed."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise UsageError(f"sfl studio needs {' and '.join(missing)}; install them with: pip install 'sfl[studio]'")
+        raise UsageError(
+            f"sfl studio needs {' and '.join(missing)}; install them with: pip install {' '.join(missing)}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from sfl.agents import AgentConfig
@@ -75,7 +76,7 @@ def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
 
 def scaled(experiment: Experiment, factor: float) -> Experiment:
     """The same experiment with another budget of environment steps."""
-    require(factor > 0, f"--scale must be positive, got {factor}.")
+    require(math.isfinite(factor) and factor > 0, f"--scale must be a positive number, got {factor}.")
     steps = max(1, round(experiment.train.steps * factor))
     agent = experiment.agent
     if isinstance(agent, ECConfig):  # its learning rate falls over the run

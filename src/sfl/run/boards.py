@@ -36,5 +36,5 @@ def _start_wandb(config: dict[str, Any], name: str) -> Any:
     try:
         import wandb
     except ImportError as error:
-        raise SflError("--wandb needs the package wandb; install it with `pip install 'sfl[wandb]'`.") from error
+        raise SflError("--wandb needs the package wandb; install it with `pip install wandb`.") from error
     return wandb.init(project="sfl", name=name, config=config)

@@ -46,9 +46,15 @@ def resolve(device: str) -> str:
     cuda = torch.cuda.is_available()
     if device == "auto":
         return "cuda" if cuda else "cpu"
-    require(device == "cpu" or device.startswith("cuda"), f"--device must be auto, cpu or cuda, got {device!r}.")
+    require_known(device)
     require(device == "cpu" or cuda, f"--device {device} was asked for but torch finds no GPU; use --device cpu.")
     return device
+
+
+def require_known(device: str) -> None:
+    """Refuse what is no device anywhere."""
+    known = device in ("auto", "cpu") or device.startswith("cuda")
+    require(known, f"--device must be auto, cpu or cuda, got {device!r}.")
 
 
 def memory_in_use() -> dict[str, float]:

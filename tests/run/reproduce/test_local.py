@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
 import re
@@ -44,15 +45,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_report_is_written_in_three_forms(made: Path) -> None:
-    out = made / "reports" / "curves-minigrid"
+    out = made / "reports" / "curves-minigrid-only-random-fourroom-mss-fourroom"
     with (out / "report.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["row"] == "Random actions"]
     assert [(row["place"], row["measure"], row["seeds"]) for row in rows] == [
         ("fourroom", level, "2") for level in ("paper", "any")
     ]
-    text = (out / "report.md").read_text()
+    text, page = (out / "report.md").read_text(), (out / "report.html").read_text()
     assert "curves-minigrid-fourroom.svg" in text
-    page = (out / "report.html").read_text()
+    command = "sfl reproduce curves-minigrid --seeds 2 --only '^random-fourroom|mss-fourroom' --tiny"
+    assert text.startswith(f"# {command}\n")
+    assert f"<h1>{html.escape(command)}</h1>" in page
+    assert all("their numbers mean nothing." in said for said in (text, page))
     assert page.count('src="data:image/svg+xml;base64,') == 1
     assert not re.search(r'(src|href)="(?!data:)', page)  # it needs no other file
 
@@ -86,7 +90,10 @@ def test_a_folder_of_other_settings_stops_everything(made: Path, capsys: pytest.
         (["table-randon"], "Did you mean 'table-random'?"),
         (["curves-minigrid", "--seeds", "0"], "--seeds must be 1 or more, got 0."),
         (["curves-minigrid", "--jobs", "0"], "--jobs must be 1 or more, got 0."),
-        (["curves-minigrid", "--scale", "-1"], "--scale must be positive, got -1.0."),
+        (["curves-minigrid", "--scale", "-1"], "--scale must be a positive number, got -1.0."),
+        (["curves-minigrid", "--scale", "inf"], "--scale must be a positive number, got inf."),
+        (["curves-minigrid", "--device", "tpu"], "--device must be auto, cpu or cuda, got 'tpu'."),
+        (["curves-minigrid", "--address", "node:1"], "--address node:1 is for a Ray cluster; add --engine ray"),
         (["curves-minigrid", "--only", "nothing"], "No row matches --only 'nothing'"),
     ],
 )
@@ -98,6 +105,18 @@ def test_wrong_words_are_one_line(
     assert message in shown
     assert shown.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--runs-dir"])
+def test_a_file_where_a_folder_should_be_is_found_out_first(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    assert main([*WORDS, "--seeds", "1", "--only", "random-fourroom", option, "file"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("choose another path.")
+    assert [path.name for path in Path().iterdir()] == ["file"]
 
 
 def wait_for(happened: Callable[[], object], seconds: float = 300) -> None:
@@ -158,7 +177,8 @@ def test_ctrl_c_leaves_runs_that_can_be_resumed(tmp_path: Path) -> None:
     assert "stopped; the same command goes on where it was. 0 of 1 runs are finished" in last
     assert json.loads((run / "checkpoints" / "last" / "format.json").read_text())["env_steps"] > 0
     assert "stopped at step" in (tmp_path / "runs" / "logs" / "random-fourroom-seed-0000.log").read_text()
-    assert "| random-fourroom seed 0 |" in (tmp_path / "runs" / "reports" / "curves-minigrid" / "report.md").read_text()
+    (report,) = (tmp_path / "runs" / "reports").glob("*/report.md")
+    assert "| random-fourroom seed 0 |" in report.read_text()
 
 
 def test_a_run_that_fails_is_reported_and_the_others_are_kept(
@@ -172,7 +192,8 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     warned, _, made_then = shown.err.partition("train  ")
     assert f"1 of them will fail, first random-doom-sgm-random seed 0: No folder {tmp_path / 'nowhere'}" in warned
     assert "FAILED random-doom-sgm-random seed 0: sfl: " in made_then
-    assert "sfl: 1 runs are not finished, the first is random-doom-sgm-random seed 0" in shown.err
+    assert "sfl: 1 run is not finished, random-doom-sgm-random seed 0: sfl: No folder" in shown.err
+    assert ".;" not in shown.err
     report = (tmp_path / "report" / "report.md").read_text()
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report
     assert "## Runs that failed" in report

@@ -37,7 +37,10 @@ def test_sizes_reach_the_runs(tmp_path: Path) -> None:
     (run,) = planned([table(OURS)], tmp_path, tiny=False, scale=0.1, seeds=1).runs
     assert run.experiment.train.steps == 4_000
     assert run.words == ("sfl-fourroom", "--seed", "0", "--scale", "0.1")
-    for wrong, message in (({"seeds": 0}, "--seeds must be 1 or more, got 0"), ({"scale": 0.0}, "--scale must be pos")):
+    for wrong, message in (
+        ({"seeds": 0}, "--seeds must be 1 or more, got 0"),
+        ({"scale": 0.0}, "--scale must be a pos"),
+    ):
         with pytest.raises(UsageError, match=message):
             Sizes(**wrong)  # type: ignore[arg-type]
 

@@ -63,11 +63,20 @@ def test_what_a_run_before_it_makes_need_not_be_there() -> None:
     folder = Path("runs/controller-doom-sgm-random/seed-0000")
     file = folder / "checkpoints" / "last" / "networks.safetensors"
     later = run_of("sptm-doom-sgm-random", "--agent.networks", str(file), after=(folder,))
-    alone = run_of("sptm-doom-sgm-random", "--agent.networks", str(file))
+    alone = replace(run_of("sptm-doom-sgm-random", "--agent.networks", str(file)), path=Path("runs/alone/seed-0000"))
     options = ("--agent.metric.networks", str(file), "--agent.frames.encoder", "place")
     metric = run_of("reachability-doom-sgm-random", *options, after=(folder,))
     assert runs_without_sources([later, metric]) == {}
     assert list(runs_without_sources([alone, later]).values()) == [[alone]]
+
+
+def test_runs_that_read_a_failing_one_fail_with_it_in_whatever_order() -> None:
+    first = run_of("controller-doom-sgm-random")
+    second = replace(run_of("random-doom-small-random"), path=Path("runs/second"), after=(first.path,))
+    third = replace(run_of("random-doom-small-random"), path=Path("runs/third"), after=(second.path,))
+    other = replace(run_of("random-doom-small-random"), path=Path("runs/other"))
+    (failing,) = runs_without_sources([third, second, first, other]).values()
+    assert failing == [third, second, first]
 
 
 def test_tiny_runs_need_no_file() -> None:

@@ -228,7 +228,7 @@ def connect(address: str) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise SflError("--engine ray needs the package ray; install it with `pip install 'sfl[cluster]'`.") from error
+        raise SflError("--engine ray needs the package ray; install it with `pip install ray`.") from error
     if ray.is_initialized():
         return ray
     if address != "auto":

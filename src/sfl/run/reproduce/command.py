@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfl.core.config import require
 from sfl.core.errors import SflError
+from sfl.run.device import require_known, resolve
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.progress import note
 from sfl.run.reproduce.cluster import RayEngine
@@ -59,9 +62,11 @@ def reproduce(
     `plan_only` says what would be made, and reports what is there.
     """
     tables, engine = chosen_tables(name), _engine(where)
+    title = shlex.join(["sfl", "reproduce", name, *_words(sizes, only)])
     plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
     refuse_other_settings(plan.runs)
     states = look_at(plan.runs)
+    where.out.mkdir(parents=True, exist_ok=True)  # what cannot be written to is found out before the runs are made
     _announce(plan, states, where, engine.room())
     left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
     failures: list[Failure] = []
@@ -69,17 +74,22 @@ def reproduce(
         if left and not plan_only:
             failures = engine.make(left)
     except RunStoppedError as stopped:
-        files = _report(name, plan, [], where.out)[0]
+        files = _report(title, sizes, plan, [], where.out)[0]
         done = sum(state is Progress.FINISHED for state in look_at(plan.runs).values())
         raise RunStoppedError(f"{stopped} {done} of {len(plan.runs)} runs are finished; see {files[0]}.") from None
-    files, summary = _report(name, plan, failures, where.out)
+    files, summary = _report(title, sizes, plan, failures, where.out)
     return Reproduced(tuple(files), summary)
 
 
 def _engine(where: Where) -> Engine:
     """An engine that cannot work is refused before anything is planned."""
     if where.engine == "ray":
+        require_known(where.device)
         return RayEngine(where.runs_dir, where.address, where.device, where.jobs)
+    require(
+        where.address == "auto", f"--address {where.address} is for a Ray cluster; add --engine ray or leave it out."
+    )
+    resolve(where.device)
     return LocalEngine(where.runs_dir, this_machine(), where.device, where.jobs)
 
 
@@ -97,9 +107,15 @@ def _announce(plan: Plan, states: dict[Path, Progress], where: Where, machine: M
             note(f"{len(runs)} of them will fail, first {runs[0].title}: {reason}")
 
 
-def _report(name: str, plan: Plan, failures: list[Failure], out: Path) -> tuple[list[Path], Summary]:
+def _words(sizes: Sizes, only: str) -> list[str]:
+    """The options that decide what stands in the report."""
+    seeds = [] if sizes.seeds is None else ["--seeds", str(sizes.seeds)]
+    return [*seeds, *(["--only", only] if only else []), *sizes.words()]
+
+
+def _report(title: str, sizes: Sizes, plan: Plan, failures: list[Failure], out: Path) -> tuple[list[Path], Summary]:
     summary = summarise_plan(plan, look_at(plan.runs), failures)
-    return write_report(out, f"sfl reproduce {name}", summary), summary
+    return write_report(out, title, summary, sizes.remark), summary
 
 
 def complaint(made: Reproduced) -> SflError:
@@ -107,4 +123,5 @@ def complaint(made: Reproduced) -> SflError:
     failures = made.summary.failures
     first = f"{failures[0].run.title}: {failures[0].reason}" if failures else made.summary.unfinished[0].title
     count = len(failures) or len(made.summary.unfinished)
-    return SflError(f"{count} runs are not finished, the first is {first}; the others are kept, the report names all.")
+    left = "1 run is not finished" if count == 1 else f"{count} runs are not finished, the first"
+    return SflError(f"{left}, {first.removesuffix('.')}; the others are kept, the report names all.")

@@ -76,9 +76,9 @@ class Section:
     parts: tuple[Paragraph | Grid | Picture, ...]
 
 
-def as_markdown(title: str, sections: Sequence[Section]) -> str:
+def as_markdown(title: str, sections: Sequence[Section], remark: str = "") -> str:
     """The report for editors and repositories; pictures are files beside it."""
-    lines = [f"# {title}", "", f"Made by sfl {sfl_version()}.", ""]
+    lines = [f"# {title}", "", f"Made by sfl {sfl_version()}.", ""] + ([f"**{remark}**", ""] if remark else [])
     for section in sections:
         lines += [f"## {section.title}", ""]
         for part in section.parts:
@@ -95,15 +95,16 @@ def _markdown(part: Paragraph | Grid | Picture) -> list[str]:
     return ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows)]
 
 
-def as_html(title: str, sections: Sequence[Section]) -> str:
+def as_html(title: str, sections: Sequence[Section], remark: str = "") -> str:
     """The report as one page: style and pictures are inside."""
     body = "\n".join(_html_section(section, number) for number, section in enumerate(sections))
     shown, contents = html.escape(title), _contents(sections) if len(sections) > 1 else ""
+    warned = f"<p><strong>{html.escape(remark)}</strong></p>\n" if remark else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{shown}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{shown}</h1>\n"
-        f"<p>Made by sfl {sfl_version()}.</p>\n{contents}{body}\n</body>\n</html>\n"
+        f"<p>Made by sfl {sfl_version()}.</p>\n{warned}{contents}{body}\n</body>\n</html>\n"
     )
 
 

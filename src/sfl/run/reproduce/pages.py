@@ -14,11 +14,14 @@ from sfl.run.reproduce.paper import PaperNumber
 from sfl.run.reproduce.summary import Cell, Summary, TableSummary
 
 
-def write_report(out: Path, title: str, summary: Summary) -> list[Path]:
-    """Write report.md, report.html, report.csv, budgets.csv and the curves; each page whole or not at all."""
+def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> list[Path]:
+    """Write report.md, report.html, report.csv, budgets.csv and the curves; each page whole or not at all.
+
+    `remark`: what must be known before the numbers are read.
+    """
     sections = [section for table in summary.tables for section in _sections(table)] + _what_is_missing(summary)
     pictures = [part for section in sections for part in section.parts if isinstance(part, Picture)]
-    texts = {"report.md": as_markdown(title, sections), "report.html": as_html(title, sections)}
+    texts = {"report.md": as_markdown(title, sections, remark), "report.html": as_html(title, sections, remark)}
     texts |= {f"{picture.name}.svg": picture.svg for picture in pictures}
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -38,7 +41,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _sections(found: TableSummary) -> list[Section]:
     table = found.table
-    said = f"{found.finished} of {found.planned} runs are finished, {found.seeds} seeds a row planned."
+    said = f"{found.finished} of {found.planned} runs are finished, {_seeds(found.seeds)} a row planned."
     parts: list[Paragraph | Grid | Picture] = [Paragraph(f"{said} {READING}"), Grid(main_cells(found))]
     parts += [_curves(table.name, place, rows) for place, rows in found.curves.items()]
     parts += [Paragraph("Every number with its spread over seeds:"), Grid(detail_cells(found), words=(0, 1, 2))]
@@ -47,6 +50,10 @@ def _sections(found: TableSummary) -> list[Section]:
     sources = dict.fromkeys(cell.paper.source for cell in found.cells if cell.paper is not None)
     parts += [Paragraph(f"The paper's numbers: {source}.") for source in sources]
     return [Section(f"{table.name}: {table.title}", tuple(parts))]
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 READING = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +80,14 @@ class Sizes:
 
     def __post_init__(self) -> None:
         require(self.seeds is None or self.seeds >= 1, f"--seeds must be 1 or more, got {self.seeds}.")
-        require(self.scale > 0, f"--scale must be positive, got {self.scale}.")
+        require(math.isfinite(self.scale) and self.scale > 0, f"--scale must be a positive number, got {self.scale}.")
+
+    @property
+    def remark(self) -> str:
+        """What a reader of a report must know of runs of another size; empty for the paper's."""
+        if self.tiny:
+            return "Tiny runs of seconds: they show that everything works, and their numbers mean nothing."
+        return "" if self.scale == 1 else f"Runs with {self.scale:g} times the usual steps: not the paper's budget."
 
     def words(self) -> tuple[str, ...]:
         """The same for `sfl train`."""

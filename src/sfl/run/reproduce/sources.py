@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sfl.agents.mss.config import FrameMSSConfig
@@ -15,9 +15,11 @@ from sfl.run.reproduce.plan import PlannedRun
 
 
 def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
-    """The runs that would fail at their start, by the line that they would end with."""
+    """The runs that would fail at their start, by the line that they would end with, and those that read them."""
     found: dict[str, list[PlannedRun]] = {}
+    failing: dict[Path, str] = {}
     read: set[DoomConfig] = set()
+    runs = list(runs)
     for run in runs:
         try:
             env = run.experiment.env
@@ -26,8 +28,22 @@ def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRu
                 read.add(env)
             _look_for_weights(run)
         except SflError as error:
-            found.setdefault(str(error), []).append(run)
+            failing[run.path] = str(error)
+    for _ in runs:  # as long as there is another link, however the runs are ordered
+        linked = {run.path: _broken(run, failing) for run in runs if run.path not in failing}
+        more = {path: reason for path, reason in linked.items() if reason is not None}
+        if not more:
+            break
+        failing |= more
+    for run in runs:
+        if run.path in failing:
+            found.setdefault(failing[run.path], []).append(run)
     return found
+
+
+def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
+    """Why a run that reads others fails because of them; None where they are all right."""
+    return next((failing[path] for path in run.after if path in failing), None)
 
 
 def _look_for_weights(run: PlannedRun) -> None:

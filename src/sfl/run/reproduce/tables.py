@@ -207,7 +207,9 @@ def _ablation_landmarks() -> Table:
     ):
         entries.append(Entry("MSS", place, experiment))
         for times in (2, 4):
-            options, name = ("--agent.map.landmarks", str(times * preset)), f"{experiment}-{times * preset}-landmarks"
+            # As many more candidates, too: else farthest points would be all that there are.
+            options = ("--agent.map.landmarks", str(times * preset), "--agent.map.candidates", str(times * 1_000))
+            name = f"{experiment}-{times * preset}-landmarks"
             entries.append(Entry(f"MSS, {times} times as many landmarks", place, experiment, "", options, name))
     columns += _columns(["test-1"], FIXED_LEVELS)
     title = "Ablation: how landmarks are formed, in three rooms and FourRoom; more landmarks for MSS"
