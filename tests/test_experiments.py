@@ -173,7 +173,7 @@ def test_the_ablation_of_the_metric_is_the_papers_column_with_r_and_thresholds_f
     assert isinstance(paper.agent, FrameSFLConfig)
     assert isinstance(other.agent, FrameSFLConfig)
     landmarks, metric = other.agent.landmarks, other.agent.metric
-    assert (landmarks.add_threshold, landmarks.localize_threshold) == (0.7, 0.95)
+    assert (landmarks.add_threshold, landmarks.localize_threshold) == (0.5, 0.7)
     run = "runs/controller-doom-sgm-random/seed-0000"
     assert (metric.measure, metric.networks) == ("reachability", f"{run}/checkpoints/last/networks.safetensors")
     as_paper = replace(

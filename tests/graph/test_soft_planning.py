@@ -54,6 +54,22 @@ def test_a_soft_step_of_long_ways_does_not_lose_them() -> None:
     assert soft_step(first, nowhere, 0.9)[0, 0] == UNREACHABLE
 
 
+def test_one_landmark_far_from_all_is_planned_with_as_if_every_way_were_weighed_alone() -> None:
+    """Some ways are lost to plain weights, some of these to weights relative to rows and columns as well."""
+    rng = np.random.default_rng(0)
+    first, second = -rng.uniform(0, 9, (6, 5)), -rng.uniform(0, 9, (5, 7))
+    first[2] -= 900.0
+    second[:, 3] -= 900.0
+    first[4, 0], second[0, 5] = 0.0, -2_000.0  # the best of its row, and no way there
+    first[4, 1:] -= 1_000.0
+    first[1], second[:, 6] = UNREACHABLE, UNREACHABLE
+    ways = first[:, :, None] + second[None]
+    shares = np.exp(0.9 * (ways - ways.max(1, keepdims=True)))
+    expected = (shares * ways).sum(1) / shares.sum(1)
+    expected[1], expected[:, 6] = UNREACHABLE, UNREACHABLE
+    np.testing.assert_allclose(soft_step(first, second, 0.9), expected, rtol=1e-9)
+
+
 def test_sharp_value_iteration_finds_the_shortest_paths() -> None:
     rng = np.random.default_rng(0)
     values = -rng.uniform(1, 6, size=(12, 12))

@@ -19,7 +19,7 @@ from sfl.envs import MiniGridConfig
 from sfl.learners.trail import TrailConfig
 from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
-from sfl.run.explorer import find_explorer, oracle_checkpoint
+from sfl.run.explorer import _window, find_explorer, oracle_checkpoint
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.poses import Squares
@@ -128,25 +128,29 @@ def folder_with(path: Path, poses: list[int], names: list[str]) -> RunFolder:
 SQUARES = Squares(1.0, np.array([[place, 0] for place in range(5)]))
 
 
-def test_the_oracle_takes_the_checkpoint_before_which_most_was_covered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sfl.run.explorer.WINDOW", 3)
+def test_the_oracle_takes_the_checkpoint_before_which_most_was_covered(tmp_path: Path) -> None:
     poses = [0, 0, 1, 2, 3, 4, 4, 4, 3, 0, 1, 2]
     run = folder_with(tmp_path / "a", poses, ["000000003", "000000006", "000000009", "000000012"])
-    assert oracle_checkpoint(run, SQUARES) == "000000012"  # as much as 6, and later
+    assert oracle_checkpoint(run, SQUARES, 3) == "000000012"  # as much as 6, and later
     run = folder_with(tmp_path / "b", poses[:9], ["000000003", "000000006", "000000009"])
-    assert oracle_checkpoint(run, SQUARES) == "000000006"
+    assert oracle_checkpoint(run, SQUARES, 3) == "000000006"
+
+
+def test_the_oracle_looks_at_whole_episodes_of_all_environments() -> None:
+    maze = experiments.get("ec-doom-test-1-fixed")
+    assert _window(maze) == 64_000  # two episodes of 500 steps in 64 games
+    assert _window(replace(maze, train=replace(maze.train, env_count=400))) == 200_000
+    assert _window(experiments.get("ec-fourroom")) == 60_000  # whose episodes have the length that the grid gives them
 
 
 def test_what_the_oracle_cannot_know_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds no true positions .* name a checkpoint as memory.explorer-checkpoint"):
-        oracle_checkpoint(RunFolder(tmp_path), SQUARES)
+        oracle_checkpoint(RunFolder(tmp_path), SQUARES, 3)
     run = folder_with(tmp_path / "a", [0], ["000000001"])
     with pytest.raises(UsageError, match="It is not known which places can be reached"):
-        oracle_checkpoint(run, None)
+        oracle_checkpoint(run, None, 3)
     with pytest.raises(UsageError, match="has no history checkpoints"):
-        oracle_checkpoint(folder_with(tmp_path / "b", [0], []), SQUARES)
+        oracle_checkpoint(folder_with(tmp_path / "b", [0], []), SQUARES, 3)
 
 
 def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path: Path) -> None:

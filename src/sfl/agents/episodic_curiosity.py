@@ -15,6 +15,7 @@ from sfl.learners.device import Fetched, to_device
 from sfl.learners.episodic_memory import BonusConfig, EpisodicMemory
 from sfl.learners.networks import NetworkConfig, Networks
 from sfl.learners.ppo import PPO, PPOConfig, chances, decide
+from sfl.learners.retrieval import FixedCodes
 from sfl.learners.rollouts import Rollouts
 from sfl.nn.actor_critic import ActorCritic
 
@@ -77,6 +78,7 @@ class EpisodicCuriosityAgent:
         self.config, self.spec, self._device = config, spec, torch.device(device)
         self._rng = spawn(seed, ["act"])["act"]
         self.networks = Networks(config, spec, seed, self._device)
+        self._codes = FixedCodes(self.networks.retrieval)
         self._ppo = PPO(config.ppo, spec, seed, self._device)
         self._memory = EpisodicMemory(config.bonus, spec.env_count, self.networks.retrieval.dim, self._device)
         shape, kind = self._ppo.network.seen_shape, spec.observation_dtype
@@ -120,8 +122,7 @@ class EpisodicCuriosityAgent:
         if not self._curious:
             nothing = torch.zeros(len(env_indices), device=self._device)
             return nothing, nothing
-        retrieval = self.networks.retrieval
-        return self._memory.visit(env_indices, retrieval.features(pixels), retrieval.reachable_each)
+        return self._memory.visit(env_indices, self._codes(pixels), self.networks.retrieval.reachable_each)
 
     def observe(self, transitions: Transitions) -> None:
         """Keep the step for R and L; the last decision of an episode earns nothing."""
@@ -142,6 +143,7 @@ class EpisodicCuriosityAgent:
             if not self._curious:
                 self._rollouts.take()  # what was done without a bonus
             metrics |= self.networks.update(self._unlearned)
+            self._codes = FixedCodes(self.networks.retrieval)
             self._unlearned = 0
         metrics["explore/memory_size"] = float(self._memory.sizes.mean())
         learners = (self._ppo, self.networks.retrieval, self.networks.locomotion)
@@ -183,6 +185,7 @@ class EpisodicCuriosityAgent:
         """Take up a state made by `state_dict`."""
         restore_generator(self._rng, state.generators["act"])
         self.networks.read_state(state)
+        self._codes = FixedCodes(self.networks.retrieval)
         self._ppo.read_state(state)
         self._rollouts.load_state(state.replay)
         self._memory.load_state(state.replay)

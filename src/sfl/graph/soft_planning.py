@@ -84,18 +84,30 @@ def soft_step(first: Array, second: Array, sharpness: float) -> Array:
 
     The weights are products of a part of each sum, so the means are products of matrices.
     """
-    by_first, by_second = np.exp(sharpness * first), np.exp(sharpness * second)
+    means, sound = _weighted_means(first, second, sharpness, 0.0, 0.0)
+    linked = (first > UNREACHABLE / 2).astype(np.float32) @ (second > UNREACHABLE / 2).astype(np.float32) > 0
+    lost = linked & ~sound
+    if lost.any():  # weights are too small for a number: taken relative to the best of each row and column most are not
+        best = first.max(1, keepdims=True), second.max(0, keepdims=True)
+        again, sound = _weighted_means(first, second, sharpness, *best)
+        means, lost = np.where(lost & sound, again, means), lost & ~sound
+    for row in np.flatnonzero(lost.any(1)):  # and the others relative to the best way of all
+        columns = np.flatnonzero(lost[row])
+        ways = first[row][:, None] + second[:, columns]  # [K, M]
+        shares = np.exp(sharpness * (ways - ways.max(0)))
+        means[row, columns] = (shares * ways).sum(0) / shares.sum(0)
+    return np.where(linked, np.maximum(means, UNREACHABLE), UNREACHABLE)
+
+
+def _weighted_means(
+    first: Array, second: Array, sharpness: float, of_first: Array | float, of_second: Array | float
+) -> tuple[Array, Array]:
+    """The means of `soft_step` by weights relative to these values, and [N, M] bool: where the weights are sound."""
+    by_first, by_second = np.exp(sharpness * (first - of_first)), np.exp(sharpness * (second - of_second))
     weights = by_first @ by_second
     sums = (by_first * first) @ by_second + by_first @ (by_second * second)
-    linked = (first > UNREACHABLE / 2).astype(np.float32) @ (second > UNREACHABLE / 2).astype(np.float32) > 0
     sound = weights > TINY
-    means = np.where(linked & sound, sums / np.where(sound, weights, 1.0), UNREACHABLE)
-    # Where all weights are too small for a number, they are taken relative to the best one.
-    for row in np.flatnonzero((linked & ~sound).any(1)):
-        ways = first[row][:, None] + second  # [K, M]
-        shares = np.exp(sharpness * (ways - ways.max(0)))
-        means[row] = np.where(linked[row], (shares * ways).sum(0) / shares.sum(0), UNREACHABLE)
-    return np.maximum(means, UNREACHABLE)
+    return sums / np.where(sound, weights, 1.0), sound
 
 
 class LandmarkMap:

@@ -21,6 +21,6 @@ class Eyes:
         self._encode = Replayed(lambda pixels: (self._encoder(pixels).float(),), device)
 
     @torch.no_grad()
-    def __call__(self, frames: Array) -> Tensor:
+    def __call__(self, frames: Array | Tensor) -> Tensor:
         """Features [B, F] of frames [B, 120, 160, 3] of bytes; good until the next call."""
-        return self._encode(to_device(frames, self._device))[0]
+        return self._encode(frames if isinstance(frames, Tensor) else to_device(frames, self._device))[0]

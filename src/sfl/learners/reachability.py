@@ -133,7 +133,9 @@ class FixedHead:
         products.append((last.weight[1:] - last.weight[:1], last.bias[1:] - last.bias[:1]))
         (weight, self._bias), *rest = products
         self._weights = weight.chunk(2, dim=1)
-        self._rest = [(weight.T.to(dtype), bias.to(dtype)) for weight, bias in rest]
+        # The last in full precision: rounded, many that are near would be equally near, and none of them the nearest.
+        kinds = [dtype] * (len(rest) - 1) + [torch.float32]
+        self._rest = [(weight.T.to(kind), bias.to(kind)) for (weight, bias), kind in zip(rest, kinds, strict=False)]
         self.size = len(self._bias)
 
     def halves(self, codes: Tensor) -> Tensor:
@@ -163,7 +165,7 @@ class FixedHead:
     def _chance(self, sums: Tensor) -> Tensor:
         """Chance [P] of being near, given the sums [P, size] of the first product, which are overwritten."""
         for weight, bias in self._rest:
-            sums = torch.addmm(bias, sums.relu_(), weight)
+            sums = torch.addmm(bias, sums.relu_().to(weight.dtype), weight)
         return sums.squeeze(1).float().sigmoid()
 
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from sfl.core.config import require
 from sfl.data.types import Array, EnvSpec, Metrics
 from sfl.learners.device import to_device
+from sfl.learners.eyes import Eyes
 from sfl.learners.reachability import ReachabilityConfig, ReachabilityHead, reachability_loss
 from sfl.learners.trained import Trained
-from sfl.nn.frame_encoders import Kind
+from sfl.nn.frame_encoders import FrameEncoder, Kind
 from sfl.nn.observation_networks import feature_network
 
 ENCODE_AT_ONCE = 1_024
@@ -105,6 +106,21 @@ class Retrieval(Trained[RetrievalNetwork]):
             return (reachability_loss(scores, near)[0], even[1]) if strangers else even
 
         return self.descend(judged)
+
+
+class FixedCodes:
+    """R's features of observations as R is now; with every gradient step of R there must be a new one.
+
+    Frames pass its encoder without batch normalization, on a GPU in bf16 and as a graph.
+    """
+
+    def __init__(self, retrieval: Retrieval) -> None:
+        self._retrieval, encoder = retrieval, retrieval.network.encoder
+        self._eyes = Eyes(encoder.folded(), retrieval.device) if isinstance(encoder, FrameEncoder) else None
+
+    def __call__(self, observations: Array | Tensor) -> Tensor:
+        """Features [B, F] of observations [B, ...]; good until the next call."""
+        return self._retrieval.features(observations) if self._eyes is None else self._eyes(observations)
 
 
 class ReachabilityField:

@@ -6,6 +6,7 @@ a run's configuration says `oracle`, this is meant.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,14 @@ from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import Agent, Array
 from sfl.envs import EnvConfig, world_name
 from sfl.learners.trail import ORACLE, TrailConfig
+from sfl.run.config import Experiment
 from sfl.run.folder import RunFolder, load_run, read_config
 from sfl.run.poses import Squares
 from sfl.run.progress import note
 from sfl.run.worlds import open_world
 
-WINDOW = 20_000
-"""Environment steps before a checkpoint over which its coverage is taken: as many as fill a memory."""
+WINDOW = 60_000
+"""Environment steps before a checkpoint, or more, over which its coverage is taken."""
 
 
 def lend_explorer(agent: Agent, env: EnvConfig, seed: int, device: str) -> ExplorerPolicy | None:
@@ -47,7 +49,9 @@ def find_explorer(config: TrailConfig, env: EnvConfig, seed: int, device: str) -
     method, made_in, here = agent_name(experiment.agent), world_name(experiment.env), world_name(env)
     require(method == "ec", f"memory.explorer must be a run of ec, {path} is one of {method}.")
     require(made_in == here, f"memory.explorer {path} explored {made_in}; this run is in {here}.")
-    name = oracle_checkpoint(RunFolder(path), open_world(experiment.env).squares()) if wanted == ORACLE else wanted
+    name = wanted
+    if wanted == ORACLE:
+        name = oracle_checkpoint(RunFolder(path), open_world(experiment.env).squares(), _window(experiment))
     note(f"the memory is filled by {path}, checkpoint {name}{' (oracle)' if wanted == ORACLE else ''}.")
     run = load_run(path, name, device, torch.get_num_threads(), learning=False)
     policy = run.agent.policy(draw_seed(spawn(seed, ["explorer"])["explorer"]))
@@ -55,7 +59,13 @@ def find_explorer(config: TrailConfig, env: EnvConfig, seed: int, device: str) -
     return policy
 
 
-def oracle_checkpoint(run: RunFolder, squares: Squares | None) -> str:
+def _window(experiment: Experiment) -> int:
+    """Whole episodes of all environments: the late steps of an episode are in other places than the early ones."""
+    together = experiment.train.env_count * (experiment.env.max_steps or 1)
+    return together * math.ceil(WINDOW / together)
+
+
+def oracle_checkpoint(run: RunFolder, squares: Squares | None, window: int) -> str:
     """The history checkpoint before which the run covered most, by true positions; of equal ones the latest."""
     poses = run.last / "poses.npy"
     hint = "name a checkpoint as memory.explorer-checkpoint, e.g. last."
@@ -67,9 +77,9 @@ def oracle_checkpoint(run: RunFolder, squares: Squares | None) -> str:
     if not names:
         raise UsageError(f"{run.path} has no history checkpoints; {hint}")
     walked = np.load(poses, allow_pickle=False)
-    return max(names, key=lambda name: (_covered(walked, int(name), squares), int(name)))
+    return max(names, key=lambda name: (_covered(walked[: int(name)][-window:], squares), int(name)))
 
 
-def _covered(walked: Array, steps: int, squares: Squares) -> float:
-    """Share of the squares visited in the last steps before so many."""
-    return float((squares.visits(walked[max(0, steps - WINDOW) : steps]) > 0).mean())
+def _covered(walked: Array, squares: Squares) -> float:
+    """Share of the squares that were visited."""
+    return float((squares.visits(walked) > 0).mean())

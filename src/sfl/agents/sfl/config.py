@@ -245,7 +245,7 @@ def recommended_for_frames(
 
 def by_reachability(config: FrameSFLConfig, networks: str) -> FrameSFLConfig:
     """The same with R of this file as the metric; docs/agents/sfl.md says why these thresholds."""
-    landmarks = replace(config.landmarks, add_threshold=0.7, localize_threshold=0.95)
+    landmarks = replace(config.landmarks, add_threshold=0.5, localize_threshold=0.7)
     return replace(config, landmarks=landmarks, metric=MetricConfig("reachability", networks))
 
 

@@ -10,23 +10,20 @@ from sfl.agents.sfl.frames import FrameStates
 from sfl.agents.sfl.representation import PsiSource
 from sfl.data.types import AgentState, Array, EnvSpec, Observation
 from sfl.learners.device import to_device
-from sfl.learners.eyes import Eyes
 from sfl.learners.metric import Chance
 from sfl.learners.networks import start_from
 from sfl.learners.reachability import FixedHead
-from sfl.learners.retrieval import Retrieval
+from sfl.learners.retrieval import FixedCodes, Retrieval
 from sfl.learners.state import module_state
-from sfl.nn.frame_encoders import FrameEncoder
 
 
 class Scout:
     """R, which learns no more: its code of an observation, and how near two codes are."""
 
     def __init__(self, retrieval: Retrieval) -> None:
-        self._retrieval = retrieval
-        encoder, device = retrieval.network.encoder, retrieval.device
-        self._eyes = Eyes(encoder.folded(), device) if isinstance(encoder, FrameEncoder) else None
-        self._head = FixedHead(retrieval.network.head, torch.bfloat16 if device.type == "cuda" else torch.float32)
+        self._retrieval, on_gpu = retrieval, retrieval.device.type == "cuda"
+        self.codes = FixedCodes(retrieval)
+        self._head = FixedHead(retrieval.network.head, torch.bfloat16 if on_gpu else torch.float32)
         self.metric = Chance(self._head)
 
     @classmethod
@@ -36,10 +33,6 @@ class Scout:
         if config.networks:
             start_from(config.networks, [retrieval])
         return cls(retrieval.frozen())
-
-    def codes(self, observations: Array) -> Tensor:
-        """R's features [B, C] of observations [B, ...]; good until the next call."""
-        return self._retrieval.features(observations) if self._eyes is None else self._eyes(observations)
 
     def halves(self, codes: Tensor) -> Tensor:
         """What `metric` compares of codes [B, C]."""
