@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sfl.agents.registry import AgentConfig, agent_name, field_score, make_agent, wants_poses
+from sfl.agents.registry import AgentConfig, agent_about, agent_name, field_score, make_agent, wants_poses
 
-__all__ = ["AgentConfig", "agent_name", "field_score", "make_agent", "wants_poses"]
+__all__ = ["AgentConfig", "agent_about", "agent_name", "field_score", "make_agent", "wants_poses"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfl.agents.controller import ControllerAgent, ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
@@ -29,26 +29,50 @@ AgentConfig = (
     | ECConfig
 )
 
+
+class Method(NamedTuple):
+    """What a configuration makes."""
+
+    name: str
+    """In lower case, for tables and CSV files."""
+    agent: Any
+    about: str
+    """In words, for `sfl list`."""
+
+
 _METHODS = {
-    SFLConfig: ("sfl", SFLAgent),
-    FrameSFLConfig: ("sfl", SFLAgent),
-    TabularConfig: ("tabular", SFLAgent),
-    RandomConfig: ("random", RandomAgent),
-    ControllerConfig: ("controller", ControllerAgent),
-    ECConfig: ("ec", EpisodicCuriosityAgent),
-    SPTMConfig: ("sptm", SPTMAgent),
-    SGMConfig: ("sgm", SGMAgent),
-    MSSConfig: ("mss", MSSAgent),
-    FrameMSSConfig: ("mss", MSSAgent),
+    SFLConfig: Method("sfl", SFLAgent, "Successor Feature Landmarks"),
+    FrameSFLConfig: Method("sfl", SFLAgent, "Successor Feature Landmarks"),
+    TabularConfig: Method("tabular", SFLAgent, "SFL with one-hot phi and exact psi"),
+    RandomConfig: Method("random", RandomAgent, "the uniform random policy"),
+    ControllerConfig: Method("controller", ControllerAgent, "the visual controller"),
+    ECConfig: Method("ec", EpisodicCuriosityAgent, "Episodic Curiosity"),
+    SPTMConfig: Method("sptm", SPTMAgent, "semi-parametric topological memory"),
+    SGMConfig: Method("sgm", SGMAgent, "sparse graphical memory"),
+    MSSConfig: Method("mss", MSSAgent, "Mapping State Space"),
+    FrameMSSConfig: Method("mss", MSSAgent, "Mapping State Space"),
 }
 
 
 def agent_name(config: AgentConfig) -> str:
     """The lower-case name that tables and CSV files use; it says who else filled the memory, and who is told poses."""
-    name = _METHODS[type(config)][0]
-    if isinstance(config, SPTMConfig | SGMConfig) and config.memory.explorer:
+    name = _METHODS[type(config)].name
+    if has_explorer(config):
         return f"ec-{name}"
     return f"{name}-oracle" if wants_poses(config) else name
+
+
+def agent_about(config: AgentConfig) -> str:
+    """The method in words."""
+    about = _METHODS[type(config)].about
+    if has_explorer(config):
+        return f"{about} over walks of Episodic Curiosity"
+    return f"{about} rewarded by true positions" if wants_poses(config) else about
+
+
+def has_explorer(config: AgentConfig) -> bool:
+    """Whether another run fills the memory."""
+    return isinstance(config, SPTMConfig | SGMConfig) and bool(config.memory.explorer)
 
 
 def wants_poses(config: AgentConfig) -> bool:
@@ -61,12 +85,11 @@ def field_score(config: AgentConfig) -> str | None:
 
     Read off the type that the method's `policy` returns: an agent need not be made to ask it.
     """
-    method: Any = _METHODS[type(config)][1]
-    kind = typing.get_type_hints(method.policy)["return"]
+    kind = typing.get_type_hints(_METHODS[type(config)].agent.policy)["return"]
     return getattr(kind, "score", None)
 
 
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:
     """The agent that a configuration describes."""
-    agent: Agent = _METHODS[type(config)][1](config, spec, seed, device)
+    agent: Agent = _METHODS[type(config)].agent(config, spec, seed, device)
     return agent

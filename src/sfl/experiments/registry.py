@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sfl.agents import agent_name
+from sfl.agents import agent_about
 from sfl.core.errors import unknown_name
 from sfl.envs.config import DoomConfig
 from sfl.experiments import rivals, sfl_grids, sfl_mazes
@@ -45,26 +45,18 @@ def _family(experiment: Experiment) -> str:
     return experiment.name.replace(f"-{env.maze}-", "-MAZE-") if isinstance(env, DoomConfig) else experiment.name
 
 
+SETTINGS = {
+    "sfl": "SFL, our settings",
+    "paper": "SFL, the paper's settings",
+    "reachability": "SFL, the paper's settings with SPTM's reachability network as the metric",
+}
+"""What the first word of an experiment of SFL says; others are called after their method."""
+
+
 def describe(name: str) -> str:
     """What an experiment is, in one line."""
     experiment = get(name)
-    named = name.startswith(("ec-", "mss-"))
-    kind = agent_name(experiment.agent) if named else name.split("-", maxsplit=1)[0]
-    meaning = {
-        "sfl": "SFL, our settings",
-        "paper": "SFL, the paper's settings",
-        "reachability": "SFL, the paper's settings with SPTM's reachability network as the metric",
-        "tabular": "SFL with one-hot phi and exact psi",
-        "random": "the uniform random policy",
-        "ec": "Episodic Curiosity",
-        "ec-sptm": "SPTM over walks of Episodic Curiosity",
-        "ec-sgm": "SGM over walks of Episodic Curiosity",
-        "controller": "the visual controller",
-        "sptm": "semi-parametric topological memory",
-        "sgm": "sparse graphical memory",
-        "mss": "Mapping State Space",
-        "mss-oracle": "Mapping State Space rewarded by true positions",
-    }[kind]
+    meaning = SETTINGS.get(name.split("-", maxsplit=1)[0]) or agent_about(experiment.agent)
     env = experiment.env
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
     if isinstance(env, DoomConfig) and f"-{env.maze}" not in name:
