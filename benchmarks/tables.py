@@ -32,11 +32,12 @@ INDICATORS = {
 
 INTRODUCTION = """# Results
 
-The tables of [`sfl reproduce`](reproduce.md) as they follow from the rows of runs in `benchmarks/results/`, made by
-`python benchmarks/tables.py`. A cell has our mean over seeds for each measure of its column, the number of seeds, and
-what the paper has; - stands for what was not run, or what the paper does not say. Success is in percent, at the last
-evaluation of each run. Standard errors and intervals are in what `sfl report benchmarks/results/NAME-episodes.csv.gz`
-prints, and in the report of `sfl reproduce`.
+The tables of [`sfl reproduce`](reproduce.md), made by `python benchmarks/tables.py` from the rows of runs in
+`benchmarks/results/`. A cell has our mean over seeds for each measure of its column, the number of seeds, and the
+paper's numbers; - means that it has not been run, or that the paper does not say. Success is in percent, at the last
+evaluation of each run. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints standard errors and intervals, and
+the report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
+given: [budgets](reproduce.md#fair-budgets).
 """
 
 
