@@ -11,6 +11,7 @@ import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from sfl.run.report import spread, summarise_runs
 from sfl.run.reproduce.measures import measure_of
@@ -33,12 +34,26 @@ INDICATORS = {
 INTRODUCTION = """# Results
 
 The tables of [`sfl reproduce`](reproduce.md), made by `python benchmarks/tables.py` from the rows of runs in
-`benchmarks/results/`. A cell has our mean over seeds for each measure of its column, the number of seeds, and the
-paper's numbers; - means that it has not been run, or that the paper does not say. Success is in percent, at the last
-evaluation of each run. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints standard errors and intervals, and
-the report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
+`benchmarks/results/`. A cell has our mean over seeds ± its standard error for each measure of its column, the number of
+seeds, and the paper's numbers; - means that it has not been run, or that the paper does not say. Success is in percent,
+at the last evaluation of each run. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals, and the
+report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
 given: [budgets](reproduce.md#fair-budgets).
 """
+
+
+class Value(NamedTuple):
+    """One measure of runs."""
+
+    mean: float
+    """Over seeds."""
+    error: float | None
+    """Standard error of the mean; None with a single seed."""
+    seeds: int
+
+    def shown(self, with_error: bool) -> str:
+        """In a cell."""
+        return f"{self.mean:.1f} ± {self.error:.1f}" if with_error and self.error is not None else f"{self.mean:.1f}"
 
 
 class Gathered:
@@ -47,7 +62,9 @@ class Gathered:
     def __init__(self, results: Path = RESULTS) -> None:
         found = [results / f"{name}-episodes.csv.gz" for name in GATHERED]
         rows = summarise_runs([path for path in found if path.is_file()])
-        self._success = {(row.experiment, row.level): (row.success_percent, row.seeds) for row in rows}
+        self._success = {
+            (row.experiment, row.level): Value(row.success_percent, row.standard_error, row.seeds) for row in rows
+        }
         self._last: dict[str, dict[int, dict[str, str]]] = {}  # by seed, the row of the last evaluation
         for name in GATHERED:
             self._read_indicators(results / f"{name}-indicators.csv")
@@ -58,13 +75,16 @@ class Gathered:
                 for row in csv.DictReader(file):  # in the order of steps
                     self._last.setdefault(row["experiment"], {})[int(row["seed"])] = row
 
-    def value(self, run: str, measure: str) -> tuple[float, int] | None:
-        """Mean over seeds, and how many there are; None without a row."""
+    def value(self, run: str, measure: str) -> Value | None:
+        """Of the runs of a name; None without a row."""
         if measure not in INDICATORS:
             return self._success.get((run, measure))
         column, factor = INDICATORS[measure]
         cells = [row[column] for row in self._last.get(run, {}).values() if row.get(column)]
-        return (spread([factor * float(cell) for cell in cells], (0.0, math.inf)).mean, len(cells)) if cells else None
+        if not cells:
+            return None
+        found = spread([factor * float(cell) for cell in cells], (0.0, math.inf))
+        return Value(found.mean, found.standard_error, len(cells))
 
 
 def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
@@ -83,16 +103,18 @@ def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
 def _cell(table: Table, entry: Entry | None, columns: list[Column], gathered: Gathered) -> str:
     if entry is None:
         return ""
-    ours, seeds, paper = _numbers(table, entry, columns, gathered)
+    ours, seeds, paper = _numbers(table, entry, columns, gathered, with_error=True)
     shown = f"{ours} ({seeds} {'seed' if seeds == 1 else 'seeds'})" if seeds else "-"
     return f"{shown}<br>paper {paper}" if paper else shown
 
 
-def _numbers(table: Table, entry: Entry, columns: list[Column], gathered: Gathered) -> tuple[str, int, str]:
+def _numbers(
+    table: Table, entry: Entry, columns: list[Column], gathered: Gathered, with_error: bool = False
+) -> tuple[str, int, str]:
     """Ours, the number of seeds behind them, and the paper's, which are empty where it has none."""
     found = [gathered.value(entry.run, column.measure) for column in columns]
-    seeds = max((one[1] for one in found if one is not None), default=0)
-    ours = " / ".join("-" if one is None else f"{one[0]:.1f}" for one in found)
+    seeds = max((one.seeds for one in found if one is not None), default=0)
+    ours = " / ".join("-" if one is None else one.shown(with_error) for one in found)
     said = [paper_number(table.name, entry.paper, column.place, column.measure) for column in columns]
     paper = " / ".join("-" if one is None else f"{one.value:g}" for one in said)
     return ours, seeds, paper if any(said) else ""

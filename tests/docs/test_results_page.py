@@ -68,7 +68,12 @@ def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
     gathered = TABLES_PROGRAM.Gathered(tmp_path)
     random = list(TABLES_PROGRAM.table_lines(TABLES["table-random"], gathered))
     assert random[0].startswith("| | sgm: easy % / medium % / hard % | test-2: ")
-    assert "| SGM | 0.0 / - / 37.5 (2 seeds)<br>paper 92 / 64 / 26 | -<br>paper 86 / 54 / 32 | " in "\n".join(random)
+    assert (
+        "| SGM | 0.0 ± 0.0 / - / 37.5 ± 12.5 (2 seeds)<br>paper 92 / 64 / 26 | -<br>paper 86 / 54 / 32 | "
+        in "\n".join(random)
+    )
     explored = list(TABLES_PROGRAM.table_lines(TABLES["ablation-exploration"], gathered))
-    assert explored[2].endswith(" | 50.0 / 50.0 (2 seeds)<br>paper - / 79.4 |")  # one seed does not know the second
+    assert explored[2].endswith(
+        " | 50.0 ± 25.0 / 50.0 (2 seeds)<br>paper - / 79.4 |"
+    )  # one seed does not know the second
     assert explored[3].endswith(" | -<br>paper - / 72.3 |")
