@@ -18,6 +18,7 @@ from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.trail import Trail, TrailConfig
 
+from .views import teach, walk
 from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot
 
 CHAIN = Planner(unit_edges(12, np.array([[node, node + 1] for node in range(11)])))
@@ -152,6 +153,25 @@ def test_another_explorer_fills_the_memory() -> None:
     agent.gathering.explore_with(Ahead(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 30) for _ in range(4)]).go(12)
     assert agent.state_dict().graph["observations"].argmax(1).tolist() == list(range(10)) * 4
+
+
+def test_a_stretch_that_two_walks_share_becomes_shortcuts_and_single_views_that_they_share_do_not() -> None:
+    """R says of both that they are the same: only the median along the walks tells them apart."""
+    first = [*range(8), *range(8, 16)]
+    second = [16, 6, 17, 18, 3, 19, 0, 20, *range(8, 16)]  # 6, 3 and 0 look as they do elsewhere
+    config = replace(
+        LEARNER,
+        retrieval=replace(LEARNER.retrieval, hidden=64, learning_rate=1e-2),
+        updates_per_step=0.0,
+        memory=TrailConfig(steps=32, every=1),
+        shortcuts=ShortcutConfig(count=8, window=2, distance=3),
+    )
+    agent = SPTMAgent(config, EnvSpec((21,), "float32", 3, 2), 0, "cpu")
+    teach(agent.gathering.networks.retrieval, np.eye(21, dtype=bool))
+    walk(agent, [first, second], 21)
+    graph = agent.state_dict().graph
+    edges = set(zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True))
+    assert {pair for pair in edges if pair[1] - pair[0] > 1} == {(node, 16 + node) for node in range(8, 16)}
 
 
 @pytest.mark.parametrize(
