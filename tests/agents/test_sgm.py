@@ -19,6 +19,7 @@ from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.trail import TrailConfig
 
+from .views import teach, walk
 from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot
 
 LENGTH = 14
@@ -111,6 +112,26 @@ def test_it_says_where_it_is_and_goes(taught: AgentState) -> None:
 def test_what_is_offered_is_as_close_in_time_as_the_network_calls_near() -> None:
     """Neighbours in time that R was not taught to call near would be joined by chance only."""
     assert SGMConfig().memory.every <= SGMConfig().retrieval.near
+
+
+def test_views_that_look_alike_become_one_node_only_if_their_neighbours_do_too() -> None:
+    """R calls 1 near to 2 and to 3; 2 lies beside 0 as 1 does, and 3 is elsewhere, beside 4."""
+    near = np.eye(5, dtype=bool)
+    for some, other in [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4)]:
+        near[some, other] = near[other, some] = True
+    config = replace(
+        CONFIG,
+        retrieval=replace(CONFIG.retrieval, hidden=64, learning_rate=1e-2),
+        updates_per_step=0.0,
+        memory=TrailConfig(steps=5, every=1),
+        sparse=SparseConfig(),
+    )
+    agent = SGMAgent(config, EnvSpec((5,), "float32", 3, 1), 0, "cpu")
+    teach(agent.gathering.networks.retrieval, near)
+    walk(agent, [range(5)], 5)
+    state = agent.state_dict()
+    assert state.counters["full"]
+    assert state.graph["observations"].argmax(1).tolist() == [0, 1, 3, 4]
 
 
 @pytest.mark.parametrize(
