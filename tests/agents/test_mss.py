@@ -12,7 +12,7 @@ from sfl.agents import agent_name, make_agent, wants_poses
 from sfl.agents.mss.agent import MSSAgent
 from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
 from sfl.core.errors import UsageError
-from sfl.data.types import GOAL, EnvSpec
+from sfl.data.types import GOAL, Array, EnvSpec, Transitions
 from sfl.envs import Task
 from sfl.graph.soft_planning import MapConfig
 from sfl.learners.uvfa import UVFAConfig
@@ -66,6 +66,37 @@ def test_without_hindsight_it_does_not_learn() -> None:
     """Neither later states as goals nor, by the anchor, the next one, which alone would do in a world this small."""
     blind = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=0.0, anchor=0.0))
     assert success(trained(blind)) <= 0.5
+
+
+def share_reached(config: MSSConfig, views: Array, positions: Array) -> float:
+    """How many of the steps that an agent learns from arrive at their goals, after one walk past all views [T, V].
+
+    Goals in hindsight are those of the next step: each of them is reached. `positions` [T] are for the oracle.
+    """
+    uvfa = replace(config.uvfa, future=1, batch_size=500, start_step=len(views) - 2, updates_per_step=10.0)
+    agent = MSSAgent(replace(config, uvfa=uvfa), EnvSpec(views.shape[1:], "float32", 3, 1), 0, "cpu")
+    poses, env, never = np.stack([positions, 0 * positions, 0 * positions], axis=1), np.zeros(1, int), np.zeros(1, bool)
+    agent.begin_episode(0, None)
+    for time in range(len(views) - 1):
+        now, after = views[[time]], views[[time + 1]]
+        action = agent.act(now, env)
+        agent.observe_poses(poses[[time]], poses[[time + 1]])
+        agent.observe(Transitions(env, now, action, np.zeros(1), never, never, after))
+        metrics = agent.update()
+    assert agent.learner.gradient_steps == 10  # on 5000 steps, drawn from 199
+    return metrics["train/uvfa_reached"]
+
+
+MOMENTS = np.arange(200.0)
+CLOCK = np.eye(200, dtype=np.float32)
+"""Views of which each is seen once, as by a clock."""
+
+
+@pytest.mark.parametrize("relabel", [0.3, UVFAConfig().relabel])
+def test_so_many_of_the_goals_that_it_learns_from_are_given_in_hindsight(relabel: float) -> None:
+    """By chance a goal is the next view once in 199 times."""
+    config = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=relabel))
+    assert share_reached(config, CLOCK, MOMENTS) == pytest.approx(relabel + (1 - relabel) / 199, abs=0.04)
 
 
 def test_landmarks_are_spread_and_the_way_to_a_far_goal_leads_over_them(walker: MSSAgent) -> None:
@@ -163,6 +194,16 @@ def test_the_oracle_rewards_positions_where_others_reward_what_is_seen() -> None
         assert near[row] == (cells[0] == cells[1])
     assert near[same].all()
     assert near[~same].any()
+
+
+def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw() -> None:
+    """All at one place in other views, and in one view at other places."""
+    half = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=0.5))
+    oracle, alike = replace(half, oracle=True), np.ones((200, 4), np.float32)
+    assert share_reached(oracle, CLOCK, 0 * MOMENTS) == 1
+    assert share_reached(half, CLOCK, 0 * MOMENTS) == pytest.approx(0.5, abs=0.05)
+    assert share_reached(oracle, alike, MOMENTS) == pytest.approx(0.5, abs=0.05)
+    assert share_reached(half, alike, MOMENTS) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_goals_count_as_reached_by_the_cosine_of_their_stacks(encoder: str, view
         assert torch.equal(batch.reached, cosine > 0.999)
         reached += batch.reached.tolist()
     assert 0.05 < np.mean(reached) < 0.9
+
+
+def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw(encoder: str, views: Array) -> None:
+    agent = MSSAgent(replace(config_of(encoder), oracle=True), SPEC, 0, "cpu")
+    ring, still = Ring(views, agent), np.zeros((2, 3))
+    for _ in range(40):
+        agent.observe_poses(still, still)  # it is told that it never leaves its place
+        ring.go(1)
+    source = agent.experience
+    assert isinstance(source, FrameExperience)
+    assert source._resident is not None
+    batch = source._resident.batch()
+    _, following, goals = batch.features.view(32, 3, -1).unbind(1)
+    assert batch.reached.all()
+    assert not source.perception.same(following, goals).all()
 
 
 @pytest.mark.parametrize("stack", [1, 2])
