@@ -8,7 +8,15 @@ import pytest
 
 from sfl.cli import COMMANDS, maze
 from sfl.cli.commands import train
-from sfl.cli.encoder_options import EvalOptions, NetworkEvalOptions, NetworkOptions, NetworkPlotOptions, TrainOptions
+from sfl.cli.encoder_options import (
+    EvalOptions,
+    ExtractOptions,
+    JoinOptions,
+    NetworkEvalOptions,
+    NetworkOptions,
+    NetworkPlotOptions,
+    TrainOptions,
+)
 from sfl.cli.parsing import parse
 
 from .pages import ROOT, SOURCE, commands, defined_names, read, references
@@ -43,13 +51,24 @@ def test_links_lead_somewhere(page: str) -> None:
 
 GROUPS = {
     "maze": maze.COMMANDS,
-    "encoder": {"train": (TrainOptions,), "eval": (EvalOptions,)},
-    "network": {"train": (NetworkOptions,), "eval": (NetworkEvalOptions,), "plot": (NetworkPlotOptions,)},
+    "encoder": {"train": (TrainOptions,), "extract": (ExtractOptions,), "eval": (EvalOptions,)},
+    "network": {
+        "train": (NetworkOptions,),
+        "join": (JoinOptions,),
+        "eval": (NetworkEvalOptions,),
+        "plot": (NetworkPlotOptions,),
+    },
 }
 """Commands of two words."""
 
+RUN_ELSEWHERE = "docs/your-own-agent.md"
+"""Its commands are of an agent that only the copy of the project in tests/docs/test_your_own_agent.py has."""
+
 PARSED = [
-    (page, words) for page in PAGES for words in commands(page) if words[0] == "sfl" and not words[1].startswith("-")
+    (page, words)
+    for page in PAGES
+    for words in commands(page)
+    if page != RUN_ELSEWHERE and words[0] == "sfl" and not words[1].startswith("-")
 ]
 
 
