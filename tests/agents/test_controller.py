@@ -41,9 +41,26 @@ def success(agent: ControllerAgent) -> float:
     return evaluate(agent.policy(seed=0), [make_corridor(LENGTH, 10) for _ in range(6)], tasks)[0]
 
 
-def test_it_walks_to_goals_a_few_decisions_ahead_and_cannot_without_inverse_dynamics() -> None:
-    assert success(taught(CONFIG)) >= 0.8
+@pytest.fixture(scope="module")
+def walker() -> ControllerAgent:
+    """One that has learned."""
+    return taught(CONFIG)
+
+
+def test_it_walks_to_goals_a_few_decisions_ahead_and_cannot_without_inverse_dynamics(walker: ControllerAgent) -> None:
+    assert success(walker) >= 0.8
     assert success(taught(replace(CONFIG, updates_per_step=0.0), decisions=1)) < 0.5
+
+
+def test_from_one_place_it_walks_either_way_as_each_goal_asks(walker: ControllerAgent) -> None:
+    """Whoever takes no notice of the goal, or takes one for all, walks the same way to both."""
+    policy = walker.policy(seed=0)
+    for env, goal in enumerate([8, 2]):
+        policy.begin_episode(env, one_hot(goal, LENGTH))
+    policy.act(np.stack([one_hot(5, LENGTH)] * 2), np.arange(2))
+    to_the_end, to_the_start = (policy.weigh(env).values for env in (0, 1))
+    assert to_the_end[1] > 2 * to_the_end[0]
+    assert to_the_start[0] > 2 * to_the_start[1]
 
 
 def test_it_says_that_it_walks_to_the_goal() -> None:
