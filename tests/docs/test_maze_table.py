@@ -61,3 +61,17 @@ def test_the_table_of_ablations_is_that_of_the_rows() -> None:
         called = "all ideas" if name == "all" else f"`{name}`"
         line = f"| {called} | {' / '.join(f'{cell:.0f}' for cell in cells)} |"
         assert f"\n{line}" in page, f"docs/reproduce.md needs: {line}"
+
+
+def test_the_first_screen_says_what_the_rows_say() -> None:
+    rows = summarise_runs([RESULTS / "doom-episodes.csv.gz"])
+    hard = {row.experiment: row.success_percent for row in rows if row.level == "hard"}
+    spans = []
+    for kind in ("sfl", "paper", "random"):
+        found = [hard[f"{kind}-doom-{maze}"] for maze in MAZES if maze.endswith("-random")]
+        spans.append(
+            f"{min(found):.1f} to {max(found):.0f}%" if kind == "sfl" else f"{min(found):.0f} to {max(found):.0f}%"
+        )
+    text = " ".join(read("README.md").split())
+    assert f"SFL with our settings reaches {spans[0]} of the goals; the paper reports 48 to 67%" in text
+    assert f"it reaches {spans[1]}, the random policy {spans[2]}" in text
