@@ -86,5 +86,5 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
 
 def test_wandb_without_the_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with pytest.raises(SflError, match=r"pip install 'sfl\[wandb\]'"):
+    with pytest.raises(SflError, match="pip install wandb"):
         Boards(tmp_path, {}, "name", wandb=True, env_steps=0)
