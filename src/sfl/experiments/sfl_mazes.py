@@ -53,7 +53,7 @@ def small_maze() -> Experiment:
 def frontier_maze(base: Experiment, frontier: Frontier) -> Experiment:
     """The ablation of exploration: where trips go to.
 
-    A quarter of the steps: after all of them every square of a maze has been visited, whatever the rule.
+    A quarter of the steps: coverage is a matter of early ones, and after all of them every square has been visited.
     """
     assert isinstance(base.agent, FrameSFLConfig)
     agent = replace(base.agent, navigator=replace(base.agent.navigator, frontier=frontier))
