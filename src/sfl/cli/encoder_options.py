@@ -33,12 +33,12 @@ class TrainOptions(MachineOptions, EncoderRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions(MachineOptions, NetworkRecipe):
-    """Learn a network from random walks, without labels and poses."""
+    """Learn a network from random walks, or both from the same, without labels and poses."""
 
-    network: Positional[Literal["retrieval", "locomotion"]]
-    """Which one."""
+    network: Positional[Literal["retrieval", "locomotion", "both"]]
+    """Which; both: one after the other, each for half of the time that collecting leaves."""
     out: Path
-    """The .safetensors file to write; its loss curve (.csv) and model card (.md) go beside it."""
+    """The .safetensors file to write; loss curves (.csv) and a model card (.md) go beside it."""
     force: bool = False
     """Replace files that exist."""
 

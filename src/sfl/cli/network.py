@@ -13,12 +13,13 @@ usage: sfl network COMMAND [OPTIONS]
 
   train retrieval --out FILE.safetensors      R: are two frames a few decisions apart?
   train locomotion --out FILE.safetensors     L: which action leads from one frame to the other?
-  join FILE FILE --out FILE.safetensors       both in one file, which is what agents read
+  train both --out FILE.safetensors           both from the same walks, in one file, which is what agents read
+  join FILE FILE --out FILE.safetensors       networks of several files in one
   eval FILE                                   how often they are right, in textures and mazes they have not seen
   plot CURVE.csv... --out FILE.png            draw how they learned
 
-Both learn from random walks in the training mazes, as `sfl encoder train` does, and write their loss curve (.csv) and
-model card (.md) beside the file.
+Both learn from random walks in the training mazes, as `sfl encoder train` does, and write loss curves (.csv) and
+a model card (.md) beside the file.
 The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; without, only our own are used.
 `sfl network COMMAND --help` shows the options of a command.
 """
@@ -27,11 +28,12 @@ The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; w
 def train(args: Sequence[str]) -> int:
     """Train a network."""
     from sfl.cli.encoder_options import NetworkOptions
-    from sfl.run.encoder.network import train_network
+    from sfl.run.encoder.network import NETWORKS, train_networks
 
     options = parse(NetworkOptions, args, "sfl network train")
     machine = (options.device, options.threads, options.force)
-    train_network(options.network, options.recipe, options.out, *machine)
+    names = NETWORKS if options.network == "both" else (options.network,)
+    train_networks(names, options.recipe, options.out, *machine)
     print(options.out)
     return 0
 

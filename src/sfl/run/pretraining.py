@@ -19,6 +19,10 @@ STATISTICS = ("mean", "std")
 """What an encoder's file holds beside its parameters."""
 
 
+WALKS_OF = "walks of"
+"""In the card of a network that learned from the walks of another: collecting is in that one's card."""
+
+
 @dataclass(frozen=True)
 class Pretraining:
     """What one network took before the run; None: its file does not say."""
@@ -28,7 +32,7 @@ class Pretraining:
     file: str
     """Its name alone, or that of a shipped encoder."""
     env_steps: int | None = None
-    """Frames of random walks that it learned from."""
+    """Frames of random walks that were collected for it; 0 where it learned from another's."""
     gradient_steps: int | None = None
     seconds: float | None = None
     """Collecting and training."""
@@ -79,7 +83,7 @@ def spent_by_card(card: Mapping[str, str], network: str, file: str, frozen: int 
     return Pretraining(
         network=network,
         file=file,
-        env_steps=None if frames is None else _number(frames[1]),
+        env_steps=0 if WALKS_OF in card else None if frames is None else _number(frames[1]),
         gradient_steps=int(card["steps"]) if "steps" in card else 0 if card else None,
         seconds=float(sum(seconds)) if seconds else None,
         machine=machine,

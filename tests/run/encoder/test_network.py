@@ -24,7 +24,7 @@ from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks
-from sfl.run.encoder.network import Name, command, prepare_network
+from sfl.run.encoder.network import NETWORKS, Name, command, prepare_network
 from sfl.run.encoder.train import Curve, descend
 from sfl.run.pretraining import pretraining_of
 
@@ -98,32 +98,64 @@ def test_the_same_seed_gives_the_same_network() -> None:
 
 def test_the_command_names_what_differs_from_the_defaults() -> None:
     recipe = NetworkRecipe(minutes=10, retrieval=RetrievalConfig(batch_size=64))
-    assert command("retrieval", recipe, Path("a/r.safetensors")) == (
+    assert command(["retrieval"], recipe, Path("a/r.safetensors")) == (
         "sfl network train retrieval --minutes 10 --retrieval.batch-size 64 --out r.safetensors"
     )
+    words = command(NETWORKS, NetworkRecipe(), Path("n.safetensors"))
+    assert words == "sfl network train both --out n.safetensors"
 
 
-def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -> None:
-    data = ["--frames", "120", "--walk-length", "60", "--walks-per-maze", "2", "--mazes", "small"]
-    data += ["--workers", "1", "--device", "cpu", "--steps", "1"]
-    first, second, both = (tmp_path / f"{name}.safetensors" for name in ("r", "l", "both"))
-    small = ["--retrieval.encoder", "compact", "--retrieval.hidden", "32", "--retrieval.batch-size", "4"]
-    assert main(["network", "train", "retrieval", *data, *small, "--out", str(first)]) == 0
-    small = ["--locomotion.encoder", "compact", "--locomotion.batch-size", "4"]
-    assert main(["network", "train", "locomotion", *data, *small, "--out", str(second)]) == 0
-    assert main(["network", "join", str(first), str(second), "--out", str(both)]) == 0
-    with second.with_suffix(".csv").open() as file:
-        assert [row["step"] for row in csv.DictReader(file)] == ["1"]
-    assert str(tmp_path) not in second.with_suffix(".md").read_text()
+DATA = ["--frames", "120", "--walk-length", "60", "--walks-per-maze", "2", "--mazes", "small", "--workers", "1"]
+DATA += ["--device", "cpu", "--steps", "1"]
+SMALL_R = ["--retrieval.encoder", "compact", "--retrieval.hidden", "32", "--retrieval.batch-size", "4"]
+SMALL_L = ["--locomotion.encoder", "compact", "--locomotion.batch-size", "4"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """R and L trained apart and joined, and both trained on the same walks."""
+    folder = tmp_path_factory.mktemp("networks")
+    first, second, joined, both = (str(folder / f"{name}.safetensors") for name in ("r", "l", "joined", "both"))
+    assert main(["network", "train", "retrieval", *DATA, *SMALL_R, "--out", first]) == 0
+    assert main(["network", "train", "locomotion", *DATA, *SMALL_L, "--out", second]) == 0
+    assert main(["network", "join", first, second, "--out", joined]) == 0
+    assert main(["network", "train", "both", *DATA, *SMALL_R, *SMALL_L, "--out", both]) == 0
+    return folder
+
+
+def test_a_curve_and_a_card_go_beside_the_networks(files: Path) -> None:
+    for name in ("l", "both-retrieval", "both-locomotion"):
+        with (files / f"{name}.csv").open() as file:
+            assert [row["step"] for row in csv.DictReader(file)] == ["1"]
+    for name in ("l", "both"):
+        assert str(files) not in (files / f"{name}.md").read_text()
+    page = (files / "both.md").read_text()
+    assert page.startswith("# Networks `both`\n\nThe retrieval network.")
+    assert "\nThe locomotion network." in page
+    assert page.count("collecting") == 1
+
+
+@pytest.mark.parametrize(("name", "walked"), [("joined", 120), ("both", 0)])
+def test_one_file_with_both_networks_is_what_agents_start_from(name: str, walked: int, files: Path) -> None:
+    """`walked` for L: trained together, it learns from the frames that were collected for R."""
+    file = files / f"{name}.safetensors"
     config = ControllerConfig(
-        str(both), RetrievalConfig(encoder="compact", hidden=32), LocomotionConfig(encoder="compact"), replay_size=10
+        str(file), RetrievalConfig(encoder="compact", hidden=32), LocomotionConfig(encoder="compact"), replay_size=10
     )
     before = {one.network: (one.env_steps, one.gradient_steps) for one in pretraining_of(config)}
-    assert before == {"retrieval": (120, 1), "locomotion": (120, 1)}
+    assert before == {"retrieval": (120, 1), "locomotion": (walked, 1)}
     agent = ControllerAgent(config, EnvSpec((120, 160, 3), "uint8", 7), 0, "cpu")
-    stored = load_file(both)
-    for name, value in agent.state_dict().networks.items():
-        np.testing.assert_array_equal(value, stored[name].to(torch.from_numpy(value).dtype).numpy(), err_msg=name)
+    stored = load_file(file)
+    for key, value in agent.state_dict().networks.items():
+        np.testing.assert_array_equal(value, stored[key].to(torch.from_numpy(value).dtype).numpy(), err_msg=key)
+
+
+def test_networks_trained_together_are_those_trained_apart(files: Path) -> None:
+    """The same seed, walks and steps: neither learns from what the other has drawn."""
+    joined, both = (load_file(files / f"{name}.safetensors") for name in ("joined", "both"))
+    assert joined.keys() == both.keys()
+    for key, value in joined.items():
+        torch.testing.assert_close(both[key], value, msg=key)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +166,7 @@ def test_one_file_with_both_networks_is_what_agents_start_from(tmp_path: Path) -
         (["train", "retrieval"], "Missing from sfl network train: --out PATH"),
         (["train", "retrieval", "--out", "a.pt"], "--out must name a .safetensors file, got a.pt."),
         (["train", "retrieval", "--out", "here.safetensors"], "here.safetensors exists already"),
+        (["train", "both", "--out", "b.safetensors"], "b-locomotion.csv exists already"),
         (["join", "none", "--out", "a.safetensors"], "Cannot read networks from none"),
         (["join", "r", "r", "--out", "a.safetensors"], "r holds a retrieval network as a file before it does"),
         (["join", "r", "--out", "a.pt"], "--out must name a .safetensors file, got a.pt."),
@@ -151,13 +184,14 @@ def test_wrong_use_is_one_line_and_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.safetensors").write_text("mine")
+    (tmp_path / "b-locomotion.csv").write_text("mine")
     save_networks({"retrieval.weight": torch.zeros(1)}, tmp_path / "r", {})
     assert main(["network", *words]) in (1, 2)
     said = capsys.readouterr().err
     assert complaint in said
     assert said.startswith("sfl: ")
     assert said.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.safetensors", "r"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b-locomotion.csv", "here.safetensors", "r"]
 
 
 def test_settings_that_would_do_nothing_are_refused() -> None:

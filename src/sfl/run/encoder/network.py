@@ -1,4 +1,4 @@
-"""Training the retrieval or the locomotion network on the walks that encoders learn from."""
+"""Training the retrieval and the locomotion network on the walks that encoders learn from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -31,40 +31,55 @@ from sfl.run.encoder.card import changed, recipe_lines, training_card, training_
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks, collect
 from sfl.run.encoder.train import Judged, check_out, descend
-from sfl.run.pretraining import cards_in
+from sfl.run.pretraining import WALKS_OF, cards_in
 
 Name = Literal["retrieval", "locomotion"]
+NETWORKS: tuple[Name, ...] = get_args(Name)
 SHAPE = (*FRAME_SIZE, RGB)
 
 LossOfBatch = Callable[[], Judged]
 
 
-def train_network(
-    name: Name,
+def train_networks(
+    names: Sequence[Name],
     recipe: NetworkRecipe,
     out: Path,
     device: str = "auto",
     threads: int = 1,
     force: bool = False,
 ) -> None:
-    """Train a network into a file, with its loss curve (.csv) and model card (.md) beside it."""
-    check_out(out, force)
+    """Train networks one after the other on the same walks, each for an equal share of the time, into one file.
+
+    The loss curve of each (.csv) and a model card (.md) go beside it.
+    """
+    curves = _curve_files(names, out)
+    check_out(out, force, [out.with_suffix(".md"), *curves.values()])
     device = prepare(device, threads)
     started = time.monotonic()
-    rngs = spawn(recipe.seed, ["init", "draw"])
     walks = collect(recipe, recipe.seed, device, None if recipe.seconds is None else recipe.seconds / 2)
-    network, loss_of_batch = prepare_network(name, recipe, walks, rngs, device)
     collected = time.monotonic() - started
-    left = None if recipe.seconds is None else recipe.seconds - collected
-    curve = descend(recipe, network, loss_of_batch, f"{name} network", left)
-    times = {"collecting": collected, "training": time.monotonic() - started - collected}
-    public = replace(recipe, maze_dir=None)
-    card = training_card(public, command(name, public, out), walks, curve, times, device)
-    named = {f"{name}.{key}": value for key, value in network.state_dict().items()}
-    save_networks(named, out, card | {"networks": name, "cards": json.dumps({name: card})})
-    if curve:
-        write_rows(out.with_suffix(".csv"), curve)
-    write_whole(out.with_suffix(".md"), _page(name, out, card, public).encode(), force=True)
+    share = None if recipe.seconds is None else (recipe.seconds - collected) / len(names)
+    public, named, cards = replace(recipe, maze_dir=None), dict[str, Tensor](), dict[str, dict[str, str]]()
+    for name in names:
+        started = time.monotonic()
+        network, loss_of_batch = prepare_network(name, recipe, walks, spawn(recipe.seed, ["init", "draw"]), device)
+        curve = descend(recipe, network, loss_of_batch, f"{name} network", share)
+        times = {} if cards else {"collecting": collected}
+        times["training"] = time.monotonic() - started
+        shared = {WALKS_OF: names[0]} if cards else {}
+        cards[name] = training_card(public, command(names, public, out), walks, curve, times, device) | shared
+        named |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
+        if curve:
+            write_rows(curves[name], curve)
+    alone = cards[names[0]] if len(names) == 1 else {}
+    save_networks(named, out, alone | {"networks": " ".join(sorted(names)), "cards": json.dumps(cards)})
+    write_whole(out.with_suffix(".md"), _page(out, cards, public).encode(), force=True)
+
+
+def _curve_files(names: Sequence[Name], out: Path) -> dict[Name, Path]:
+    if len(names) == 1:
+        return {names[0]: out.with_suffix(".csv")}
+    return {name: out.with_name(f"{out.stem}-{name}.csv") for name in names}
 
 
 def prepare_network(
@@ -127,15 +142,18 @@ def _names(arrays: Iterable[str]) -> set[str]:
     return {key.partition(".")[0] for key in arrays}
 
 
-def command(name: Name, recipe: NetworkRecipe, out: Path) -> str:
-    """The words that train this network again: whatever differs from the defaults."""
-    return shlex.join(["sfl", "network", "train", name, *changed(recipe, NetworkRecipe()), "--out", out.name])
+def command(names: Sequence[Name], recipe: NetworkRecipe, out: Path) -> str:
+    """The words that train these networks again: whatever differs from the defaults."""
+    which = names[0] if len(names) == 1 else "both"
+    return shlex.join(["sfl", "network", "train", which, *changed(recipe, NetworkRecipe()), "--out", out.name])
 
 
-def _page(name: Name, out: Path, card: Mapping[str, str], recipe: NetworkRecipe) -> str:
+def _page(out: Path, cards: Mapping[str, Mapping[str, str]], recipe: NetworkRecipe) -> str:
     about = {
         "retrieval": "Two 160x120 frames to the chance that they are a few decisions apart.",
         "locomotion": "Previous, current and goal frame to the chances of the actions.",
     }
-    title = [f"# Network `{out.stem}`", "", f"The {name} network. {about[name]} Trained without labels and poses.", ""]
-    return "\n".join([*title, *training_lines(card), *recipe_lines(to_json(recipe))])
+    lines = [f"# Network{'s' if len(cards) > 1 else ''} `{out.stem}`"]
+    for name, card in cards.items():
+        lines += ["", f"The {name} network. {about[name]} Trained without labels and poses.", "", *training_lines(card)]
+    return "\n".join([*lines, *recipe_lines(to_json(recipe))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def train_encoder(
     force: bool = False,
 ) -> list[PlaceRow]:
     """Train an encoder into a file, with its loss curve (.csv) and model card (.md) beside it; returns its scores."""
-    check_out(out, force)
+    check_out(out, force, [out.with_suffix(suffix) for suffix in (".csv", ".md")])
     device = prepare(device, threads)
     teacher = None if recipe.distil is None else load_encoder(recipe.distil, device)
     started = time.monotonic()
@@ -76,11 +76,11 @@ def train_encoder(
     return rows
 
 
-def check_out(out: Path, force: bool) -> None:
+def check_out(out: Path, force: bool, beside: Sequence[Path]) -> None:
     """Refuse a file of another kind, and to write over one or over what goes beside it."""
     require(out.suffix == SUFFIX, f"--out must name a {SUFFIX} file, got {out}.")
-    for suffix in (SUFFIX, ".csv", ".md"):
-        check_free(out.with_suffix(suffix), force)
+    for path in (out, *beside):
+        check_free(path, force)
 
 
 def _where(judgement: EncoderJudgement, recipe: EncoderRecipe) -> EncoderJudgement:
