@@ -1,6 +1,7 @@
 """Gather the evaluation episodes of finished runs, at the last checkpoint of each, into one CSV file.
 
 python benchmarks/collect.py RUNS... [--every-evaluation] [--add] --out EPISODES.csv[.gz] [--indicators FILE.csv[.gz]]
+                             [--coverage FILE.csv]
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ INDICATORS = tuple(
 """The leading indicators, which success follows from, and what the run took of the machine."""
 
 INDICATOR_COLUMNS = ("experiment", "seed", "env_steps", *INDICATORS)
+
+COVERAGE_COLUMNS = ("experiment", "seed", "env_steps", "explore/coverage", "explore/coverage_often")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
@@ -76,6 +79,17 @@ def _indicator_rows(run: Path) -> Iterable[tuple[Any, ...]]:
         values = {**trained.get(step, {}), **values}  # training writes a row before an evaluation at the same step
         cells = (values.get(name, math.nan) for name in INDICATORS)
         yield body["experiment"]["name"], body["seed"], step, *("" if math.isnan(cell) else cell for cell in cells)
+
+
+def collect_coverage(runs: Sequence[Path]) -> list[tuple[Any, ...]]:
+    """Rows of `COVERAGE_COLUMNS`: what had been visited at each row of train.csv of all runs."""
+    rows = []
+    for run in runs:
+        body = read_body(run)
+        name, seed = body["experiment"]["name"], body["seed"]
+        for step, values in _by_step(run / "train.csv").items():
+            rows.append((name, seed, step, *(round(values[column], 4) for column in COVERAGE_COLUMNS[3:])))
+    return sorted(rows, key=lambda row: row[:3])
 
 
 def _by_step(path: Path) -> dict[int, dict[str, float]]:
@@ -129,11 +143,13 @@ def main() -> int:
     parser.add_argument("--every-evaluation", action="store_true", help="not only the one after the last step")
     parser.add_argument("--add", action="store_true", help="keep the rows of other runs that the files have")
     parser.add_argument("--indicators", type=Path, help="a CSV file of the leading indicators at every evaluation")
+    parser.add_argument("--coverage", type=Path, help="a CSV file of the squares visited, over the steps of these runs")
     options = parser.parse_args()
     try:
         runs = find_runs(options.runs)
         rows = collect(runs, options.every_evaluation)
         indicators = [] if options.indicators is None else collect_indicators(runs)
+        coverage = [] if options.coverage is None else collect_coverage(runs)
         if options.add and options.out.is_file():
             rows = add(rows, read_episodes(options.out))
         if options.add and indicators and options.indicators.is_file():
@@ -146,6 +162,9 @@ def main() -> int:
     if options.indicators is not None:
         write(INDICATOR_COLUMNS, indicators, options.indicators)
         print(f"leading indicators in {options.indicators}", file=sys.stderr)
+    if options.coverage is not None:
+        write(COVERAGE_COLUMNS, coverage, options.coverage)
+        print(f"coverage in {options.coverage}", file=sys.stderr)
     return 0
 
 

@@ -92,20 +92,20 @@ def rs_memory_maze(kind: type[SPTMConfig] | type[SGMConfig], maze: str) -> Exper
 def ec_maze(maze: str) -> Experiment:
     """Episodic Curiosity as the paper has it explore for SPTM and SGM.
 
-    Its twelve environments with 256 steps between two improvements are 64 with 48: as many steps, and a GPU waits less.
-    Episodes of all begin together: R is trained between two of them, so that a memory is all of one R. It has no use
-    for goals, so that it is hardly asked to reach any.
+    Its twelve environments with 256 steps between two improvements are 128 with 24: as many steps, and a GPU waits
+    less. Episodes of all begin together: R is trained between two of them, so that a memory is all of one R, with an
+    example for 4 steps as the controller's. It has no use for goals, so that it is hardly asked to reach any.
     """
-    train = TrainConfig(steps=2_000_000, env_count=64, eval_every=0, checkpoint_every=400_000, log_every=10_000)
+    train = TrainConfig(steps=2_000_000, env_count=128, eval_every=0, checkpoint_every=500_000, log_every=10_000)
     together = 500 * train.env_count
     agent = ECConfig(
         networks=PRETRAINED,
         retrieval=RetrievalConfig(batch_size=256),
         locomotion=LocomotionConfig(batch_size=256),
-        updates_per_step=1 / 256,
+        updates_per_step=1 / 1_024,
         replay_size=together,
         train_every=together,
-        ppo=PPOConfig(horizon=48, decay_steps=train.steps),
+        ppo=PPOConfig(horizon=24, decay_steps=train.steps),
     )
     env, tasks = DoomConfig(maze, spawn="fixed", max_steps=500), replace(maze_tasks("fixed"), episodes=5)
     return Experiment(f"ec-doom-{maze}-fixed", env, agent, train, tasks)

@@ -22,8 +22,8 @@ class NetworkConfig:
     """Retrieval and locomotion network: where they come from, and how they go on learning."""
 
     networks: str = ""
-    """A .safetensors file to start from: one of `sfl network join`, or networks.safetensors of a checkpoint of a run
-    that has both networks; without it they start from scratch."""
+    """A .safetensors file to start from: one of `sfl network train both`, or networks.safetensors of a checkpoint of a
+    run that has both networks; without it they start from scratch."""
     retrieval: RetrievalConfig = RetrievalConfig()
     locomotion: LocomotionConfig = LocomotionConfig()
     updates_per_step: float = 1 / 64
