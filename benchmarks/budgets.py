@@ -65,6 +65,8 @@ def _spent(row: Row) -> list[str]:
 
 
 def _millions(number: str) -> str:
+    if not number:
+        return "?"
     return f"{float(number) / 1e6:.2f}M" if float(number) else ""
 
 

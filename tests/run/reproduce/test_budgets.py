@@ -101,10 +101,27 @@ def test_phases_of_one_run_share_its_time(made: Made) -> None:
 
 def test_parameters_are_trained_where_some_run_of_the_maze_changed_them(made: Made) -> None:
     budget = made.budget()
-    assert (budget.trained, budget.frozen) == (parameter_count(made.controller) + parameter_count(made.explorer), 0)
+    controller, explorer, reader = map(parameter_count, (made.controller, made.explorer, made.reader))
+    assert controller is not None
+    assert explorer is not None
+    assert (budget.trained, budget.frozen) == (controller + explorer, 0)
     alone = budget_of(made.runs, replace(ENTRY, after=(), shared=()), [made.reader])
-    assert (alone.trained, alone.frozen) == (0, parameter_count(made.reader))
-    assert parameter_count(made.reader) == parameter_count(made.controller) < parameter_count(made.explorer)
+    assert (alone.trained, alone.frozen) == (0, reader)
+    assert reader == controller < explorer
+
+
+def test_a_run_left_without_its_weights_has_a_budget_without_parameters(made: Made) -> None:
+    """People who keep the tables of a run throw away what is large."""
+    weights = made.explorer.last.resolve() / "networks.safetensors"
+    kept = weights.rename(weights.with_suffix(".kept"))
+    try:
+        budget = made.budget()
+    finally:
+        kept.rename(weights)
+    assert (budget.trained, budget.frozen) == (None, 0)
+    assert budget.phases == made.budget().phases
+    line = dict(zip(HEAD, budget_table([budget])[1], strict=True))
+    assert (line["parameters trained"], line["parameters frozen"]) == ("?", "0")
 
 
 def test_networks_that_a_run_goes_on_with_are_counted_once(made: Made) -> None:

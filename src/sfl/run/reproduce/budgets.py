@@ -70,9 +70,10 @@ class Budget:
     run: str
     seeds: int
     phases: tuple[Phase, ...]
-    trained: float
-    """Parameters that gradient steps in the maze have changed, in its own run or in one that it reads."""
-    frozen: float
+    trained: float | None
+    """Parameters that gradient steps in the maze have changed, in its own run or in one that it reads; None: a run has
+    been left without its weights."""
+    frozen: float | None
     """Parameters that it uses as they came."""
 
     def total(self, before: bool) -> tuple[Spent, bool]:
@@ -91,12 +92,12 @@ class Budget:
 def budget_of(runs_dir: Path, entry: Entry, done: Sequence[RunFolder]) -> Budget:
     """What the finished runs of a row took, those that each reads included."""
     found = [_of_seed(runs_dir, entry, folder) for folder in done]
-    trained, frozen = (math.fsum(numbers) / len(done) for numbers in zip(*(counts for _, counts in found), strict=True))
+    trained, frozen = (_mean(numbers) for numbers in zip(*(counts for _, counts in found), strict=True))
     phases = tuple(_means([phases for phases, _ in found]))
     return Budget(entry.row, entry.place, entry.run, len(done), phases, trained, frozen)
 
 
-def _of_seed(runs_dir: Path, entry: Entry, folder: RunFolder) -> tuple[list[Phase], tuple[int, int]]:
+def _of_seed(runs_dir: Path, entry: Entry, folder: RunFolder) -> tuple[list[Phase], tuple[int | None, int | None]]:
     """All phases of one run, in the order of time, and its parameters: trained and frozen."""
     _, seed = read_config(folder.path)
     read = [RunFolder(run_folder(runs_dir, *source)) for source in entry.sources(seed)]
@@ -105,9 +106,10 @@ def _of_seed(runs_dir: Path, entry: Entry, folder: RunFolder) -> tuple[list[Phas
     earlier = list(dict.fromkeys(one for run in runs for one in _pretrained(run)))  # a file that two runs read, once
     within = [phase for run in runs for phase in run_phases(run)]
     learned = [run for run in runs if any(phase.spent.gradient_steps for phase in run_phases(run))]
-    trained = sum(parameter_count(run, without=_taken_over(run, learned)) for run in learned)
+    trained = _sum(parameter_count(run, without=_taken_over(run, learned)) for run in learned)
     as_they_came = 0 if learned else parameter_count(folder)
-    return [*map(_before, earlier), *gone, *within], (trained, as_they_came + sum(one.frozen for one in earlier))
+    frozen = _sum([as_they_came, *(one.frozen for one in earlier)])
+    return [*map(_before, earlier), *gone, *within], (trained, frozen)
 
 
 def _before(one: Pretraining) -> Phase:
@@ -175,9 +177,12 @@ def _taken_over(run: RunFolder, others: Sequence[RunFolder]) -> tuple[str, ...]:
     return ("retrieval", "locomotion") if file.parts[-5:-3] in sources else ()
 
 
-def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int:
-    """Parameters of the networks in the last checkpoint, but for some networks."""
-    sizes = tensor_sizes(present(run.last) / "networks.safetensors")
+def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int | None:
+    """Parameters of the networks in the last checkpoint, but for some networks; None where weights were not kept."""
+    weights = present(run.last) / "networks.safetensors"
+    if not weights.is_file():
+        return None
+    sizes = tensor_sizes(weights)
     learned = {name: size for name, size in sizes.items() if name.partition(".")[0] not in (*NOT_LEARNED, *without)}
     return sum(size for name, size in learned.items() if not name.endswith(RUNNING))
 
@@ -199,6 +204,11 @@ def _numbered(phases: Sequence[Phase]) -> dict[tuple[str, str, int], Phase]:
         found[phase.name, phase.source, seen[phase.name, phase.source]] = phase
         seen[phase.name, phase.source] += 1
     return found
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
