@@ -94,7 +94,7 @@ def ec_maze(maze: str) -> Experiment:
 
     Its twelve environments with 256 steps between two improvements are 128 with 24: as many steps, and a GPU waits
     less. Episodes of all begin together: R is trained between two of them, so that a memory is all of one R, with an
-    example for 4 steps as the controller's. It has no use for goals, so that it is hardly asked to reach any.
+    example for 2 steps. It has no use for goals, so that it is hardly asked to reach any.
     """
     train = TrainConfig(steps=2_000_000, env_count=128, eval_every=0, checkpoint_every=500_000, log_every=10_000)
     together = 500 * train.env_count
@@ -102,7 +102,7 @@ def ec_maze(maze: str) -> Experiment:
         networks=PRETRAINED,
         retrieval=RetrievalConfig(batch_size=256),
         locomotion=LocomotionConfig(batch_size=256),
-        updates_per_step=1 / 1_024,
+        updates_per_step=1 / 512,
         replay_size=together,
         train_every=together,
         ppo=PPOConfig(horizon=24, decay_steps=train.steps),
