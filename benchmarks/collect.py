@@ -88,7 +88,8 @@ def collect_coverage(runs: Sequence[Path]) -> list[tuple[Any, ...]]:
         body = read_body(run)
         name, seed = body["experiment"]["name"], body["seed"]
         for step, values in _by_step(run / "train.csv").items():
-            rows.append((name, seed, step, *(round(values[column], 4) for column in COVERAGE_COLUMNS[3:])))
+            cells = (values.get(column, math.nan) for column in COVERAGE_COLUMNS[3:])
+            rows.append((name, seed, step, *("" if math.isnan(cell) else round(cell, 4) for cell in cells)))
     return sorted(rows, key=lambda row: row[:3])
 
 
