@@ -109,15 +109,15 @@ def add(rows: Sequence[EpisodeRow], known: Sequence[EpisodeRow]) -> list[Episode
     return sorted([*kept, *rows], key=lambda row: (row.experiment, row.seed, row.env_steps))
 
 
-def add_indicators(rows: Sequence[tuple[Any, ...]], path: Path) -> list[tuple[Any, ...]]:
-    """The same for the rows of `INDICATOR_COLUMNS` in a file; columns that are newer than the file stay empty."""
+def add_table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str], path: Path) -> list[tuple[Any, ...]]:
+    """The same for a table whose rows begin with experiment, seed and steps; columns newer than its file stay empty."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         known = csv.DictReader(file)
-        foreign = sorted(set(known.fieldnames or ()) - set(INDICATOR_COLUMNS))
-        if foreign or not set(INDICATOR_COLUMNS[:3]) <= set(known.fieldnames or ()):
+        foreign = sorted(set(known.fieldnames or ()) - set(columns))
+        if foreign or not set(columns[:3]) <= set(known.fieldnames or ()):
             what = f"foreign columns ({', '.join(foreign)})" if foreign else "no experiment, seed or steps"
-            raise UsageError(f"{path} has {what}; write the indicators to a new file.")
-        cells = [[row.get(name) or "" for name in INDICATOR_COLUMNS] for row in known]
+            raise UsageError(f"{path} has {what}; write to a new file.")
+        cells = [[row.get(name) or "" for name in columns] for row in known]
     runs = {row[:2] for row in rows}
     numbered = ((experiment, int(seed), int(step), *rest) for experiment, seed, step, *rest in cells)
     return sorted([*(row for row in numbered if row[:2] not in runs), *rows], key=lambda row: row[:3])
@@ -154,7 +154,9 @@ def main() -> int:
         if options.add and options.out.is_file():
             rows = add(rows, read_episodes(options.out))
         if options.add and indicators and options.indicators.is_file():
-            indicators = add_indicators(indicators, options.indicators)
+            indicators = add_table(indicators, INDICATOR_COLUMNS, options.indicators)
+        if options.add and coverage and options.coverage.is_file():
+            coverage = add_table(coverage, COVERAGE_COLUMNS, options.coverage)
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code

@@ -181,14 +181,15 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
 
     file = tmp_path / "indicators.csv"
     module.write(module.INDICATOR_COLUMNS, module.collect_indicators([first]), file)
-    added = module.add_indicators(module.collect_indicators([second]), file)
+    added = module.add_table(module.collect_indicators([second]), module.INDICATOR_COLUMNS, file)
     assert [row[:3] for row in added] == [("e", 0, 100), ("e", 0, 200), ("e", 1, 100), ("e", 1, 200)]
     module.write(module.INDICATOR_COLUMNS, added, file)
     once = file.read_bytes()
-    module.write(module.INDICATOR_COLUMNS, module.add_indicators(module.collect_indicators([first]), file), file)
+    again = module.add_table(module.collect_indicators([first]), module.INDICATOR_COLUMNS, file)
+    module.write(module.INDICATOR_COLUMNS, again, file)
     assert file.read_bytes() == once
     file.write_text("experiment,seed,env_steps,graph/localized\ne,1,100,0.5\n")  # of a time with fewer indicators
-    older = module.add_indicators(module.collect_indicators([second]), file)[-1]
+    older = module.add_table(module.collect_indicators([second]), module.INDICATOR_COLUMNS, file)[-1]
     known = dict(zip(module.INDICATOR_COLUMNS, older, strict=True))
     assert {name: value for name, value in known.items() if value != ""} == {
         "experiment": "e",
@@ -202,8 +203,21 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
         "experiment,seed,env_steps,mood\n": r"foreign columns \(mood\)",
     }.items():
         file.write_text(text)
-        with pytest.raises(UsageError, match=f"has {fault}; write the indicators to a new file"):
-            module.add_indicators(module.collect_indicators([second]), file)
+        with pytest.raises(UsageError, match=f"has {fault}; write to a new file"):
+            module.add_table(module.collect_indicators([second]), module.INDICATOR_COLUMNS, file)
+
+
+def test_coverage_is_added_to_that_of_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "coverage.csv"
+    for folder, seed in (("a", 1), ("b", 0)):
+        run = make_run(tmp_path / folder, seed)
+        words = (run, "--add", "--out", tmp_path / "episodes.csv", "--coverage", file)
+        monkeypatch.setattr(sys, "argv", ["collect.py", *map(str, words)])
+        assert benchmark("collect").main() == 0
+    with file.open() as lines:
+        rows = [(row["seed"], row["env_steps"], row["explore/coverage"]) for row in csv.DictReader(lines)]
+    visited = [("50", "0.1"), ("100", "0.25"), ("200", "")]
+    assert rows == [(seed, *cells) for seed in ("0", "1") for cells in visited]
 
 
 def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:
