@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -42,11 +43,24 @@ def test_the_method_page_points_into_every_part_of_the_method() -> None:
     assert len([name for _, name in references("docs/method.md") if name]) > 50
 
 
+def headings(page: Path) -> set[str]:
+    """The headings of a page as a link names them: lower case, words joined by hyphens, no other signs."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    targets = re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)", read(page))
-    local = [target for target in targets if not target.startswith(("http://", "https://"))]
-    assert [target for target in local if not (ROOT / page).parent.joinpath(target).exists()] == []
+    astray = []
+    for link in re.findall(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)", read(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        target, _, heading = link.partition("#")
+        file = (ROOT / page).parent / target if target else ROOT / page
+        if not file.exists() or (heading and file.suffix == ".md" and heading not in headings(file)):
+            astray.append(link)
+    assert astray == []
 
 
 GROUPS = {
