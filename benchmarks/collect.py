@@ -153,9 +153,9 @@ def main() -> int:
         coverage = [] if options.coverage is None else collect_coverage(runs)
         if options.add and options.out.is_file():
             rows = add(rows, read_episodes(options.out))
-        if options.add and indicators and options.indicators.is_file():
+        if options.add and options.indicators is not None and options.indicators.is_file():
             indicators = add_table(indicators, INDICATOR_COLUMNS, options.indicators)
-        if options.add and coverage and options.coverage.is_file():
+        if options.add and options.coverage is not None and options.coverage.is_file():
             coverage = add_table(coverage, COVERAGE_COLUMNS, options.coverage)
     except SflError as error:
         print("collect:", error, file=sys.stderr)

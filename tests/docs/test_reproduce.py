@@ -208,16 +208,21 @@ def test_rows_are_added_to_those_of_other_runs(tmp_path: Path) -> None:
 
 
 def test_coverage_is_added_to_that_of_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "coverage.csv"
+    file, out = tmp_path / "coverage.csv", tmp_path / "episodes.csv"
     for folder, seed in (("a", 1), ("b", 0)):
         run = make_run(tmp_path / folder, seed)
-        words = (run, "--add", "--out", tmp_path / "episodes.csv", "--coverage", file)
+        words = (run, "--add", "--out", out, "--coverage", file)
         monkeypatch.setattr(sys, "argv", ["collect.py", *map(str, words)])
         assert benchmark("collect").main() == 0
     with file.open() as lines:
         rows = [(row["seed"], row["env_steps"], row["explore/coverage"]) for row in csv.DictReader(lines)]
     visited = [("50", "0.1"), ("100", "0.25"), ("200", "")]
     assert rows == [(seed, *cells) for seed in ("0", "1") for cells in visited]
+
+    once = file.read_bytes()
+    (run / "train.csv").write_text("env_steps,explore/coverage\n")  # it has just begun
+    assert benchmark("collect").main() == 0
+    assert file.read_bytes() == once
 
 
 def test_indicators_of_every_evaluation_with_those_of_training_at_the_same_step(tmp_path: Path) -> None:

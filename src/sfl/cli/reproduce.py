@@ -21,7 +21,7 @@ class ReproduceOptions:
     """table-random, table-fixed, curves-minigrid, curves-doom, ablation-metric, ablation-exploration,
     ablation-landmarks, ablation-thresholds, ablation-filters, ablation-ec, or all."""
     seeds: int | None = None
-    """Seeds of every row, from 0 on; by default as many as the paper has."""
+    """Seeds of every row, from 0 on; by default 5, of ablation-thresholds and ablation-filters 1."""
     only: str = ""
     """Only rows whose runs or names match this regular expression, such as '^sfl-' or fourroom."""
     scale: float = 1.0

@@ -13,12 +13,13 @@ from sfl import experiments
 from sfl.agents import make_agent
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.sfl.config import MetricConfig, SFLConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.envs import MiniGridConfig
 from sfl.learners.trail import TrailConfig
 from sfl.nn.weights import save_networks
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
-from sfl.run.folder import RunFolder, config_spec
+from sfl.run.folder import RunFolder, config_spec, read_config
 from sfl.run.reproduce.budget_cells import CSV_COLUMNS, HEAD, budget_rows, budget_table, time_words
 from sfl.run.reproduce.budgets import Budget, budget_of, parameter_count, run_phases
 from sfl.run.reproduce.measures import last_value
@@ -140,6 +141,32 @@ def test_networks_that_a_run_goes_on_with_are_counted_once(made: Made) -> None:
     more, usual = (one.total(before=False)[0].gradient_steps or 0 for one in (budget, made.budget()))
     assert more == usual + 5
     assert budget.trained == made.budget().trained
+
+
+def test_the_network_that_a_metric_takes_over_is_counted_once(made: Made) -> None:
+    tiny = experiments.tiny(experiments.get("sfl-fourroom"))
+    assert isinstance(tiny.agent, SFLConfig)
+    landmarks = replace(tiny.agent.landmarks, add_threshold=0.52, localize_threshold=0.5, window=3)
+    config = read_config(made.controller.path)[0].agent
+    assert isinstance(config, ControllerConfig)
+    metric = MetricConfig("reachability", str(made.controller.last / "networks.safetensors"), config.retrieval)
+    agent = replace(tiny.agent, landmarks=landmarks, metric=metric)
+    run = train(replace(tiny, name="metric-x", agent=agent), 0, made.runs, "cpu")
+    entry = Entry("R", "fourroom", "metric-x", shared=("controller-x",))
+    alone, controller = parameter_count(run, without=("retrieval",)), parameter_count(made.controller)
+    assert alone is not None
+    assert controller is not None
+    assert budget_of(made.runs, entry, [run]).trained == alone + controller
+
+
+def test_a_run_left_without_its_checkpoints_is_asked_by_its_tables(made: Made, tmp_path: Path) -> None:
+    kept = made.explorer.checkpoints.rename(tmp_path / "checkpoints")
+    try:
+        budget = made.budget()
+    finally:
+        kept.rename(made.explorer.checkpoints)
+    assert budget.phases == made.budget().phases
+    assert budget.trained is None
 
 
 def test_what_is_not_known_is_said(made: Made) -> None:

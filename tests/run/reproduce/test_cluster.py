@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +22,8 @@ from sfl.cli import main
 from sfl.core.errors import SflError, UsageError
 from sfl.run.folder import read_config
 from sfl.run.reproduce import cluster
-from sfl.run.reproduce.cluster import connect
+from sfl.run.reproduce.cluster import connect, holds, resources
+from sfl.run.reproduce.needs import GRID_NEED, MAZE_NEED
 from sfl.run.train import train
 
 HAVE_RAY = importlib.util.find_spec("ray") is not None
@@ -46,6 +50,9 @@ def test_an_address_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPa
         port = closed.getsockname()[1]
     with pytest.raises(SflError, match=f"No Ray cluster answers at --address 127.0.0.1:{port} .*is its head running"):
         connect(f"127.0.0.1:{port}")
+    for nowhere in ("a..b:6379", "127.0.0.1:99999"):
+        with pytest.raises(SflError, match=f"No Ray cluster answers at --address {nowhere} "):
+            connect(nowhere)
     for wrong in ("somewhere", "ray://head:10001", "head:"):
         with pytest.raises(UsageError, match="--address must be auto or HOST:PORT"):
             connect(wrong)
@@ -55,6 +62,27 @@ def test_an_address_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPa
         deaf.listen()
         with pytest.raises(SflError, match="it is no healthy Ray cluster"):
             connect(f"127.0.0.1:{deaf.getsockname()[1]}")
+
+
+def test_no_more_is_asked_for_than_one_node_has() -> None:
+    large, fast = {"CPU": 16.0, "memory": 64e9}, {"CPU": 2.0, "memory": 3e9, "GPU": 1.0}
+    maze = resources(MAZE_NEED, [large, fast])
+    assert maze == {"num_cpus": 2, "memory": 3_000_000_000, "num_gpus": cluster.GPU_SHARE}
+    assert [holds(node, maze) for node in (large, fast)] == [False, True]
+    grid = resources(GRID_NEED, [large, fast])
+    assert grid == {"num_cpus": 1, "memory": 1_000_000_000, "num_gpus": 0}
+    assert resources(MAZE_NEED, [large]) == {"num_cpus": 4, "memory": 5_000_000_000, "num_gpus": 0}
+    assert resources(GRID_NEED, []) == grid  # a cluster whose nodes are still to come
+
+
+def test_what_dead_tasks_have_left_is_removed(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    names = [f"sfl-run-{dead.pid}-a", f"sfl-run-{os.getpid()}-b", "sfl-run-mine", "other"]
+    for name in names:
+        (tmp_path / name / "replay").mkdir(parents=True)
+    cluster._sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
 @pytest.fixture

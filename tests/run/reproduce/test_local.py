@@ -18,9 +18,12 @@ from threading import Thread
 import pytest
 
 from sfl.cli import main
+from sfl.run.interrupt import RunStoppedError
+from sfl.run.reproduce import local
 from sfl.run.reproduce.local import LocalEngine, locked
 from sfl.run.reproduce.needs import Machine
 from sfl.run.reproduce.plan import PlannedRun, Progress, progress_of
+from sfl.run.train import train
 
 from .planning import experiment_of, random_runs
 
@@ -147,11 +150,17 @@ def worker_of(run: PlannedRun) -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the worker in /proc")
-def test_a_killed_worker_is_resumed(long_run: PlannedRun, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGKILL, "its process was killed by SIGKILL"), (signal.SIGTERM, "its process was told to stop")],
+)
+def test_a_worker_that_is_killed_or_told_to_stop_is_resumed(
+    number: signal.Signals, reason: str, long_run: PlannedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     def kill() -> None:
         wait_for((long_run.path / "checkpoints" / "last" / "format.json").exists)
         for process in worker_of(long_run):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, number)
 
     killer = Thread(target=kill)
     killer.start()
@@ -159,8 +168,33 @@ def test_a_killed_worker_is_resumed(long_run: PlannedRun, capsys: pytest.Capture
     assert engine.make([long_run]) == []
     killer.join()
     shown = capsys.readouterr().err
-    assert "its process was killed by SIGKILL; it is resumed from step" in shown
+    assert f"{reason}; it is resumed from step" in shown
     assert progress_of(long_run) is Progress.FINISHED
+
+
+@pytest.mark.slow
+def test_runs_that_do_not_save_in_time_are_counted(long_run: PlannedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop() -> None:
+        wait_for((long_run.path / "checkpoints" / "last" / "format.json").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(local, "PATIENCE", 0.0)
+    Thread(target=stop).start()
+    engine = LocalEngine(long_run.path.parents[1], Machine(2, 8_000), "cpu")
+    with pytest.raises(RunStoppedError, match="where it was; 1 of them had not saved after 0 s and go on from an earl"):
+        engine.make([long_run])
+
+
+@pytest.mark.slow
+def test_a_damaged_run_is_reported_and_the_others_are_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged, other = random_runs(tmp_path)
+    folder = train(damaged.experiment, 0, tmp_path, "cpu")
+    (folder.last / "format.json").write_text("{")
+    (failure,) = LocalEngine(tmp_path, Machine(2, 8_000), "cpu").make([damaged, other])
+    assert "cannot be read; bring it back, or move" in failure.reason
+    assert f"FAILED {damaged.title}: " in capsys.readouterr().err
+    assert folder.episodes.is_file()
+    assert progress_of(other) is Progress.FINISHED
 
 
 @pytest.mark.slow

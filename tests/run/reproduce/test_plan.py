@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from sfl.core.config import to_json
 from sfl.core.errors import UsageError
-from sfl.run.folder import RunFolder
-from sfl.run.reproduce.plan import Progress, Sizes, differences, progress_of, refuse_other_settings
+from sfl.run.folder import RunFolder, read_config
+from sfl.run.reproduce.plan import (
+    PlannedRun,
+    Progress,
+    Sizes,
+    differences,
+    follow_move,
+    progress_of,
+    refuse_other_settings,
+)
 from sfl.run.reproduce.tables import Entry
 from sfl.run.train import train
 
@@ -105,6 +114,29 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
     RunFolder(run.path).config.write_text("{")
     with pytest.raises(UsageError, match=r"has no readable config\.json"):
         refuse_other_settings([run])
+
+
+def test_a_folder_of_runs_may_be_moved(tmp_path: Path) -> None:
+    options = ("--agent.frames.encoder", "{runs}/random-fourroom/{seed}/weights.safetensors")
+    reader = Entry("Reader", "fourroom", "sfl-doom-small", options=options, name="reader", after=("random-fourroom",))
+
+    def reading(runs: Path) -> PlannedRun:
+        return planned([table(reader, seeds=1)], runs).runs[1]
+
+    old = reading(tmp_path / "old")
+    old.path.mkdir(parents=True)
+    body = {"experiment": to_json(old.experiment), "seed": 0}
+    RunFolder(old.path).config.write_text(json.dumps(body))
+    (tmp_path / "old").rename(tmp_path / "new")
+    new = reading(tmp_path / "new")
+    refuse_other_settings([new])
+    follow_move(new)
+    assert read_config(new.path) == (new.experiment, 0)
+    assert str(tmp_path / "old") not in RunFolder(new.path).config.read_text()
+    elsewhere = json.loads(json.dumps(body).replace("random-fourroom/seed-0000", "random-fourroom/seed-0001"))
+    RunFolder(new.path).config.write_text(json.dumps(elsewhere))
+    with pytest.raises(UsageError, match=r"agent\.frames\.encoder is .*seed-0001.* there and"):
+        refuse_other_settings([new])
 
 
 def test_differences_name_what_only_one_side_has() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sfl import experiments
+from sfl.core.errors import SflError
 from sfl.run.folder import RunFolder
 from sfl.run.reproduce.needs import (
     Machine,
@@ -20,6 +22,7 @@ from sfl.run.reproduce.needs import (
     need_of,
     this_machine,
 )
+from sfl.run.reproduce.plan import progress_of
 from sfl.run.reproduce.queue import ATTEMPTS, Queue, last_line, start_words
 from sfl.run.train import train
 
@@ -80,6 +83,21 @@ def test_a_folder_without_a_checkpoint_starts_again_and_one_with_it_is_resumed(t
     assert RunFolder(run.path).last.exists()
 
 
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"env_steps": null}'])
+def test_a_folder_whose_checkpoint_is_damaged_is_never_cleared(tmp_path: Path, damage: str) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    folder = train(run.experiment, 0, tmp_path, "cpu")
+    (folder.last / "format.json").write_text(damage)
+    with pytest.raises(SflError, match=r"checkpoints/last cannot be read; bring it back, or move .*seed-0000 away"):
+        start_words(run, tmp_path, run.path)
+    assert progress_of(run) is Progress.STARTED
+    assert folder.episodes.is_file()
+    shutil.rmtree(folder.checkpoints)
+    with pytest.raises(SflError, match=r"it was evaluated at its end, and its checkpoint .* is gone"):
+        start_words(run, tmp_path, run.path)
+    assert folder.episodes.is_file()
+
+
 def test_the_last_line_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert last_line(log) == "it said nothing"
@@ -103,7 +121,7 @@ def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
 ) -> None:
     """A stand-in for the driver's program, which this machine may not have."""
     program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nprintf '80000\\n40000\\n20000\\n'\n")
+    program.write_text("#!/bin/sh\nprintf 'GPU-5f1e, 80000\\nGPU-77aa, 40000\\nGPU-0b2c, 20000\\n'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -111,6 +129,14 @@ def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
     machine = this_machine()
     assert (machine.gpus, machine.gpu_names) == ([20_000, 80_000], ("2", "0"))
+    for names, free in {
+        "GPU-77,GPU-5f1e": [40_000, 80_000],
+        "1,7": [40_000],
+        "GPU-none": [],
+        "MIG-9d": [need_of(experiments.get("sfl-doom-small"), "cuda").gpu_memory],
+    }.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
+        assert this_machine().gpus == free, names
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert this_machine().gpus == []
     program.write_text("#!/bin/sh\nexit 9\n")
@@ -142,4 +168,9 @@ def test_rates_of_finished_runs_make_the_estimate(tmp_path: Path) -> None:
     measured = estimate(runs, look_at(runs), 1, "cpu")
     assert (measured.finished, measured.missing, measured.guessed) == (1, 2, 0)
     assert measured.seconds == pytest.approx(2 * (10 + 60))  # 1,200 steps at 20 a second, twice
+    half = replace(
+        runs[0], experiment=replace(runs[0].experiment, train=replace(runs[0].experiment.train, steps=2_400))
+    )
+    left = estimate([half], look_at([half]), 1, "cpu")
+    assert (left.broken_off, left.seconds) == (1, pytest.approx(10 + 1_200 / 20_000))  # what is done is not counted
     assert str(estimate(runs[:1], {runs[0].path: Progress.FINISHED}, 1, "cpu")) == "1 runs: all finished."

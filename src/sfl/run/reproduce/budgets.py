@@ -15,14 +15,17 @@ import numpy as np
 from sfl.agents import AgentConfig
 from sfl.agents.controller import ControllerConfig
 from sfl.agents.episodic_curiosity import ECConfig
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
+from sfl.core.errors import CheckpointError
 from sfl.learners.networks import NetworkConfig
 from sfl.nn.weights import tensor_sizes
 from sfl.run.checkpoint import present
 from sfl.run.csv_table import read_columns
 from sfl.run.folder import RunFolder, read_config
 from sfl.run.pretraining import Pretraining, pretraining_of
+from sfl.run.reproduce.measures import last_value
 from sfl.run.reproduce.plan import checkpoint_steps, run_folder
 from sfl.run.reproduce.tables import Entry
 from sfl.run.version import machine_words
@@ -133,8 +136,11 @@ def _facts(run: RunFolder) -> dict[str, Any]:
 def run_phases(run: RunFolder) -> list[Phase]:
     """What a run did, one thing after another."""
     experiment, _ = read_config(run.path)
-    ends = _phase_ends(experiment.agent, checkpoint_steps(run) or 0)
     machine, source = machine_words(_facts(run)), run.path.parent.name
+    steps = checkpoint_steps(run) or last_value(run, "env_steps")  # large checkpoints may have been thrown away
+    if steps is None:
+        return [Phase("training", source, Spent(None, None, None), machine)]
+    ends = _phase_ends(experiment.agent, int(steps))
     phases, earlier = [], [0.0, 0.0, 0.0]
     for name, end in ends.items():
         until = [float(end), *(_value_at(run, metric, end) for metric in ("train/gradient_steps", "time/wall_seconds"))]
@@ -172,14 +178,21 @@ def _value_at(run: RunFolder, metric: str, end: int) -> float | None:
 def _taken_over(run: RunFolder, others: Sequence[RunFolder]) -> tuple[str, ...]:
     """Networks that a run goes on with where one of the others stopped: they are the same parameters."""
     agent = read_config(run.path)[0].agent
-    file = Path(agent.networks) if isinstance(agent, NetworkConfig) else Path()
+    named: dict[str, str] = {}
+    if isinstance(agent, NetworkConfig):
+        named = dict.fromkeys(("retrieval", "locomotion"), agent.networks)
+    elif isinstance(agent, FrameSFLConfig | SFLConfig):
+        named = {"retrieval": agent.metric.networks}
     sources = [other.path.parts[-2:] for other in others if other != run]  # name and seed: folders of runs are moved
-    return ("retrieval", "locomotion") if file.parts[-5:-3] in sources else ()
+    return tuple(network for network, file in named.items() if Path(file).parts[-5:-3] in sources)
 
 
 def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int | None:
     """Parameters of the networks in the last checkpoint, but for some networks; None where weights were not kept."""
-    weights = present(run.last) / "networks.safetensors"
+    try:
+        weights = present(run.last) / "networks.safetensors"
+    except CheckpointError:
+        return None
     if not weights.is_file():
         return None
     sizes = tensor_sizes(weights)

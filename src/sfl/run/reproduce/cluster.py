@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfl.core.config import require
 from sfl.core.errors import SflError, UsageError
@@ -26,10 +26,10 @@ from sfl.run.folder import RunFolder
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.progress import note
 from sfl.run.reproduce.local import locked
-from sfl.run.reproduce.needs import MAZE_NEED, Machine, device_of, need_of
+from sfl.run.reproduce.needs import MAZE_NEED, Machine, Need, device_of, need_of
 from sfl.run.reproduce.parcels import Stamps, pack, unpack
-from sfl.run.reproduce.plan import PlannedRun, checkpoint_steps
-from sfl.run.reproduce.queue import Failure, Queue, last_line, start_words
+from sfl.run.reproduce.plan import PlannedRun, checkpoint_steps, follow_move
+from sfl.run.reproduce.queue import STOPPED, Failure, Queue, last_line, start_words
 
 TIED = Path(__file__).with_name("tied.py")
 LOOK_EVERY = 0.5
@@ -37,6 +37,8 @@ LOOK_EVERY = 0.5
 ANSWER_WITHIN = 5.0
 HEALTHY_WITHIN = 15.0
 """Seconds that a cluster has to take a connection, and to say that it is well."""
+SCRATCH = "sfl-run-"
+"""How the temporary folder of a task is called, before the number of its process."""
 GPU_SHARE = 0.25
 """Of a GPU: four runs in mazes keep one busy."""
 
@@ -72,7 +74,8 @@ class Parcel:
 
 def work(order: Order) -> Iterator[Parcel]:
     """Train on this node; a parcel for every checkpoint, and one at the end."""
-    scratch = Path(tempfile.mkdtemp(prefix="sfl-run-"))
+    _sweep(Path(tempfile.gettempdir()))
+    scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
     process: subprocess.Popen[bytes] | None = None
     try:
         path, log, sent = _set_out(order, scratch), scratch / "log.txt", Stamps()
@@ -97,6 +100,24 @@ def work(order: Order) -> Iterator[Parcel]:
             process.kill()
             process.wait()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _sweep(temporary: Path) -> None:
+    """Remove what tasks that were killed have left on this node: a run's replay can have gigabytes."""
+    for folder in temporary.glob(f"{SCRATCH}*-*"):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # someone else's
+    return True
 
 
 def _set_out(order: Order, scratch: Path) -> Path:
@@ -124,6 +145,38 @@ def _readdress(folder: Path, old: str, new: str) -> None:
         config.write_text(config.read_text().replace(f'"{old}/', f'"{new}/'))
 
 
+class Submitted(NamedTuple):
+    """A run on its way, and what was asked for it."""
+
+    run: PlannedRun
+    asked: dict[str, float]
+
+
+TASK = {"max_retries": 0, "num_returns": "streaming"}
+"""A task that is lost is ordered anew, from where the run is by then."""
+
+
+def resources(need: Need, nodes: Sequence[dict[str, float]]) -> dict[str, float]:
+    """What to ask Ray for: the need, or as much of it as the node has that suits it best; more is never granted."""
+    best = max(
+        nodes,
+        key=lambda node: (bool(need.gpu_memory and node.get("GPU")), node.get("CPU", 0), node.get("memory", 0)),
+        default={},
+    )
+    memory = need.memory * 1_000_000
+    return {
+        "num_cpus": min(need.cores, int(best.get("CPU", 0)) or need.cores),
+        "memory": min(memory, int(best.get("memory", 0)) or memory),
+        "num_gpus": GPU_SHARE if need.gpu_memory and best.get("GPU") else 0,
+    }
+
+
+def holds(node: dict[str, float], asked: dict[str, float]) -> bool:
+    """An empty node would grant it."""
+    kinds = {"num_cpus": "CPU", "memory": "memory", "num_gpus": "GPU"}
+    return all(node.get(kinds[name], 0) >= amount for name, amount in asked.items())
+
+
 class RayEngine:
     """One task for each run, with what it takes declared."""
 
@@ -131,7 +184,7 @@ class RayEngine:
         require(jobs is None or jobs >= 1, f"--jobs must be 1 or more, got {jobs}.")
         self._runs_dir, self._device, self._jobs = runs_dir, device, jobs
         self._ray = connect(address)
-        self._running: dict[Any, PlannedRun] = {}
+        self._running: dict[Any, Submitted] = {}
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
@@ -143,6 +196,8 @@ class RayEngine:
                     ready, _ = self._ray.wait(list(self._running), timeout=LOOK_EVERY)
                     for task in ready:
                         self._receive(task, queue)
+                    if not ready:
+                        self._take_back(queue)
                     if stop.asked:
                         raise RunStoppedError("stopped; the same command goes on from the last checkpoints.")
         finally:
@@ -164,9 +219,15 @@ class RayEngine:
     def _submit(self, queue: Queue) -> None:
         while (run := queue.take(self._fits)) is not None:
             device = device_of(run.experiment, self._device)
-            task = self._ray.remote(work).options(**self._resources(run, device)).remote(self._order(run, device))
+            try:
+                order = self._order(run, device)
+            except SflError as error:
+                queue.fail(run, str(error))
+                continue
+            asked = resources(need_of(run.experiment, device), self._nodes())
+            task = self._ray.remote(work).options(**asked, **TASK).remote(order)
             note(f"submit {run.title}")
-            self._running[task] = run
+            self._running[task] = Submitted(run, asked)
 
     def _fits(self, run: PlannedRun) -> bool:
         return self._jobs is None or len(self._running) < self._jobs
@@ -175,29 +236,30 @@ class RayEngine:
         resumable = checkpoint_steps(RunFolder(run.path)) is not None
         if not resumable:
             start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
+        follow_move(run)
         # Whoever reads a run reads its networks, poses and history: a controller's replay alone has 3 GB.
         packed = ((path, pack(path, {}, but=LEARNING_FILES)) for path in run.after)
         needed = tuple((f"{path.parent.name}/{path.name}", files or b"") for path, files in packed)
         begun = pack(run.path, {}) if resumable else None
         return Order(run, str(self._runs_dir), device, begun, needed, str(Path.cwd()))
 
-    def _resources(self, run: PlannedRun, device: str) -> dict[str, Any]:
-        """What the run needs, at most what the largest node has: more would never be granted."""
-        need = need_of(run.experiment, device)
-        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        cores, memory, gpus = (
-            max((node.get(kind, 0) for node in alive), default=0) for kind in ("CPU", "memory", "GPU")
-        )
-        return {
-            "num_cpus": min(need.cores, int(cores) or need.cores),
-            "memory": min(need.memory * 1_000_000, int(memory) or need.memory * 1_000_000),
-            "num_gpus": GPU_SHARE if need.gpu_memory and gpus else 0,
-            "max_retries": 0,  # a task that is lost is ordered anew, from where the run is by then
-            "num_returns": "streaming",
-        }
+    def _nodes(self) -> list[dict[str, float]]:
+        """What each node that is alive has."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _take_back(self, queue: Queue) -> None:
+        """Tasks that no node is left for are ordered anew, as the nodes are now: they would wait forever."""
+        nodes = self._nodes()
+        for task, (run, asked) in list(self._running.items()):
+            granted = any(holds(node, asked) for node in nodes)
+            need = need_of(run.experiment, device_of(run.experiment, self._device))
+            if not granted and resources(need, nodes) != asked:
+                self._ray.cancel(task, force=True)
+                del self._running[task]
+                queue.killed(run, "no node is left that has what it asked for")
 
     def _receive(self, task: Any, queue: Queue) -> None:
-        run, errors = self._running[task], self._ray.exceptions
+        run, errors = self._running[task].run, self._ray.exceptions
         try:
             parcel: Parcel = self._ray.get(next(task))
         except StopIteration:
@@ -219,6 +281,8 @@ class RayEngine:
         del self._running[task]
         if parcel.code < 0:
             queue.killed(run, f"its process was killed by signal {-parcel.code}")
+        elif parcel.code == RunStoppedError.exit_code:
+            queue.killed(run, STOPPED)
         else:
             queue.ended(run, parcel.said if parcel.code else "")
 
@@ -249,7 +313,7 @@ def _require_answer(address: str) -> None:
         raise UsageError(f"--address must be auto or HOST:PORT of a Ray cluster's head, got {address!r}.")
     try:
         socket.create_connection((host, int(port)), ANSWER_WITHIN).close()
-    except OSError as error:
+    except (OSError, UnicodeError, OverflowError) as error:  # no such host, no name of a host, no port
         raise SflError(f"No Ray cluster answers at --address {address} ({error}); is its head running?") from error
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from sfl.core.config import require
-from sfl.core.errors import UsageError
+from sfl.core.errors import SflError, UsageError
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.progress import note
 from sfl.run.reproduce.needs import Machine, Need, device_of, need_of
-from sfl.run.reproduce.plan import PlannedRun
-from sfl.run.reproduce.queue import Failure, Queue, last_line, start_words
+from sfl.run.reproduce.plan import PlannedRun, follow_move
+from sfl.run.reproduce.queue import STOPPED, Failure, Queue, last_line, start_words
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at the processes."""
@@ -111,12 +111,17 @@ class LocalEngine:
 
     def _start(self, queue: Queue, lock: int) -> None:
         while (run := queue.take(self._fits)) is not None:
+            try:
+                words = start_words(run, self._runs_dir, run.path)
+            except SflError as error:
+                queue.fail(run, str(error))
+                continue
+            follow_move(run)
             device = device_of(run.experiment, self._device)
             need = need_of(run.experiment, device)
             gpu = self._machine.take(need, alone=True)
             assert gpu is not None
             log = log_file(self._runs_dir, run)
-            words = start_words(run, self._runs_dir, run.path)
             several = self._machine.gpu_names[gpu] if need.gpu_memory and len(self._machine.gpus) > 1 else None
             with log.open("ab") as out:
                 process = start_process(words, device, out, several, lock)
@@ -141,6 +146,8 @@ class LocalEngine:
             code = job.process.returncode
             if code < 0:
                 queue.killed(job.run, f"its process was killed by {signal.Signals(-code).name}")
+            elif code == RunStoppedError.exit_code:
+                queue.killed(job.run, STOPPED)
             else:
                 queue.ended(job.run, last_line(job.log) if code else "")
 
@@ -151,7 +158,9 @@ class LocalEngine:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and any(job.process.poll() is None for job in self._running):
             time.sleep(LOOK_EVERY)
-        raise RunStoppedError("stopped; the same command goes on where it was.")
+        late = sum(job.process.poll() is None for job in self._running)
+        unsaved = f"; {late} of them had not saved after {PATIENCE:.0f} s and go on from an earlier checkpoint"
+        raise RunStoppedError(f"stopped; the same command goes on where it was{unsaved if late else ''}.")
 
 
 def _signal(process: Worker, number: signal.Signals) -> None:

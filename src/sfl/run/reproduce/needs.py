@@ -9,16 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfl.core.machine import core_count
+from sfl.core.machine import core_count, free_memory
 from sfl.envs import DoomConfig
 from sfl.run.config import Experiment
 from sfl.run.folder import RunFolder
 from sfl.run.reproduce.measures import last_value
-from sfl.run.reproduce.plan import PlannedRun, Progress, progress_of
+from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 
-GUESSED_RATES = {"random": 20_000.0, "grid": 400.0, "maze": 500.0, "maze on a GPU": 6_000.0}
-"""Environment steps per second where no finished run says it: of the uniform random policy, of a method in a grid, in a
-maze without a GPU and with one. Measured for SFL (docs/reproduce.md), rounded down."""
+GUESSED_RATES = {"random-": 20_000.0, "mss-": 100.0, "paper-": 200.0, "": 300.0}
+"""Environment steps per second in a grid where no finished run says it, by how the experiment's name begins."""
+GUESSED_MAZE_RATES = {"cpu": 500.0, "gpu": 2_000.0}
+"""The same in a maze. Both are of the budgets in docs/reproduce.md, rounded down."""
 
 START_SECONDS = 10.0
 """For every run: imports, networks, games."""
@@ -95,33 +96,35 @@ class Machine:
 def this_machine() -> Machine:
     """What this process may use now."""
     free = _free_on_gpus()
+    if not free:
+        return Machine(core_count(), free_memory())
     lent = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(number) for number in range(len(free))] if lent is None else lent.split(",")
-    names = [name for name in names if name.isdigit() and int(name) < len(free)]
-    return Machine(core_count(), _free_memory(), [free[int(name)] for name in names], tuple(names))
+    found = {name: memory for name in names if (memory := _free_on(name.strip(), free))}
+    return Machine(core_count(), free_memory(), list(found.values()), tuple(found))
 
 
-def _free_memory() -> int:
-    """MB that programs can still take; where the system does not say, all there is."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024 // 1_000_000
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000
+def _free_on(name: str, free: Mapping[str, int]) -> int:
+    """MB free on the GPU that CUDA calls so; 0: there is none."""
+    if name.isdigit():
+        return [*free.values(), 0][min(int(name), len(free))]
+    if name.startswith("MIG"):
+        return MAZE_NEED.gpu_memory  # a part of a GPU, whose size the driver says elsewhere: one run at a time
+    return next((memory for uuid, memory in free.items() if name and uuid.startswith(name)), 0)
 
 
-def _free_on_gpus() -> list[int]:
-    """Asked of the driver's own program: asking torch would take memory on every GPU."""
+def _free_on_gpus() -> dict[str, int]:
+    """MB by the GPU's UUID, asked of the driver's own program: asking torch would take memory on every GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return []
-    words = [program, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+        return {}
+    words = [program, "--query-gpu=uuid,memory.free", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
-        return []
-    lines = done.stdout.split() if done.returncode == 0 else []
-    return [int(line) for line in lines if line.isdigit()]
+        return {}
+    rows = [line.split(", ") for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,8 @@ def estimate(runs: Sequence[PlannedRun], states: Mapping[Path, Progress], at_onc
     measured = _measured_rates(runs, states)
     left = [run for run in runs if states[run.path] is not Progress.FINISHED]
     rates = [measured.get(run.experiment.name, guessed_rate(run, device)) for run in left]
-    seconds = [START_SECONDS + run.experiment.train.steps / rate for run, rate in zip(left, rates, strict=True)]
+    steps = [run.experiment.train.steps - (checkpoint_steps(RunFolder(run.path)) or 0) for run in left]
+    seconds = [START_SECONDS + count / rate for count, rate in zip(steps, rates, strict=True)]
     counted = [sum(states[run.path] is state for run in runs) for state in (Progress.FINISHED, Progress.BROKEN_OFF)]
     guessed = sum(run.experiment.name not in measured for run in left)
     spent = max([sum(seconds) / max(min(at_once, len(left)), 1), *seconds], default=0.0)
@@ -178,11 +182,10 @@ def _measured_rates(runs: Iterable[PlannedRun], states: Mapping[Path, Progress])
 
 def guessed_rate(run: PlannedRun, device: str) -> float:
     """Environment steps per second, before any run has shown it."""
-    if run.words[0].startswith("random-"):
-        return GUESSED_RATES["random"]
-    if not is_maze(run.experiment):
-        return GUESSED_RATES["grid"]
-    return GUESSED_RATES["maze on a GPU" if device != "cpu" else "maze"]
+    name = run.words[0]
+    if is_maze(run.experiment) and not name.startswith("random-"):
+        return GUESSED_MAZE_RATES["cpu" if device == "cpu" else "gpu"]
+    return next(rate for start, rate in GUESSED_RATES.items() if name.startswith(start))
 
 
 def most_at_once(runs: Sequence[PlannedRun], machine: Machine, device: str, jobs: int | None) -> int:

@@ -218,12 +218,28 @@ def progress_of(run: PlannedRun) -> Progress:
 
 
 def checkpoint_steps(folder: RunFolder) -> int | None:
-    """Environment steps of the last checkpoint; None without one, or where only its remains are there."""
-    for place in (folder.last, folder.last.with_name(folder.last.name + ".old")):
-        body = _read_json(place / "format.json")
-        if body is not None:
-            return int(body["env_steps"])
+    """Environment steps of the last checkpoint; None without one that can be read."""
+    for place in _checkpoints(folder):
+        steps = (_read_json(place / "format.json") or {}).get("env_steps")
+        if isinstance(steps, int):
+            return steps
     return None
+
+
+def _checkpoints(folder: RunFolder) -> tuple[Path, Path]:
+    """Where the last checkpoint may be: while it is being replaced, it is called old."""
+    return folder.last, folder.last.with_name(folder.last.name + ".old")
+
+
+def loss_of_restart(run: PlannedRun, path: Path) -> str:
+    """Why a folder without a readable checkpoint must not be cleared to start again; empty where nothing is lost."""
+    folder = RunFolder(path)
+    if any(place.exists() for place in _checkpoints(folder)):
+        return f"its checkpoint {folder.last} cannot be read"
+    rows = read_episodes(folder.episodes) if folder.episodes.is_file() else []
+    if any(row.env_steps >= run.experiment.train.steps for row in rows):
+        return f"it was evaluated at its end, and its checkpoint {folder.last} is gone"
+    return ""
 
 
 def _evaluated_at(folder: RunFolder, steps: int) -> int:
@@ -234,10 +250,10 @@ def _evaluated_at(folder: RunFolder, steps: int) -> int:
 
 def _read_json(file: Path) -> dict[str, Any] | None:
     try:
-        body: dict[str, Any] = json.loads(file.read_text())
-        return body
+        body = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
+    return body if isinstance(body, dict) else None
 
 
 def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
@@ -249,13 +265,35 @@ def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
             if run.path.exists():
                 raise UsageError(f"{run.path} has no readable config.json; move it away or choose another --runs-dir.")
             continue
-        found = differences(body.get("experiment"), to_json(run.experiment))
+        found = differences(*(_portable(side, run.after) for side in (body.get("experiment"), to_json(run.experiment))))
         if body.get("seed") != run.seed:
             found.insert(0, f"seed is {body.get('seed')} there and {run.seed} here")
         if found:
             more = f" and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
             shown = ", ".join(found[:SHOWN_DIFFERENCES])
             raise UsageError(f"{run.path} was made by other settings: {shown}{more}; choose another --runs-dir.")
+
+
+def _portable(value: Any, sources: Collection[Path]) -> Any:
+    """Settings with the runs that they read named by experiment and seed alone: a folder of runs may be moved."""
+    if isinstance(value, dict):
+        return {key: _portable(part, sources) for key, part in value.items()}
+    if isinstance(value, str):
+        for name in ("/".join(source.parts[-2:]) for source in sources):
+            before, found, rest = value.rpartition(name)
+            if found and (not before or before.endswith("/")):
+                return found + rest
+    return value
+
+
+def follow_move(run: PlannedRun) -> None:
+    """The settings of a run that is to go on name the runs that it reads where they are now."""
+    file = RunFolder(run.path).config
+    body, now = _read_json(file), to_json(run.experiment)
+    if body is not None and body.get("experiment") != now:
+        draft = file.with_name(file.name + ".tmp")
+        draft.write_text(json.dumps({**body, "experiment": now}, indent=2) + "\n")
+        draft.replace(file)
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:

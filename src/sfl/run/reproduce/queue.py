@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sfl.core.errors import SflError
 from sfl.run.folder import RunFolder
 from sfl.run.progress import note
 from sfl.run.reproduce.needs import Machine
-from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
+from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, loss_of_restart, progress_of
 
 ATTEMPTS = 3
 """How often a run is started whose worker is killed, before it counts as failed."""
+
+STOPPED = "its process was told to stop"
+"""A reason: by a signal that it answered by saving itself, and which this command did not send."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,12 @@ class Queue:
 def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
     """The words of `sfl` that make a run, or go on with what lies in `path`.
 
-    A folder without a checkpoint holds nothing to go on from; it was made by the same settings, and starts again.
+    A folder without a checkpoint holds nothing to go on from; it was made by the same settings, and starts again. One
+    whose checkpoint was damaged or taken away is refused.
     """
     if path.exists() and checkpoint_steps(RunFolder(path)) is None:
+        if loss := loss_of_restart(run, path):
+            raise SflError(f"{loss}; bring it back, or move {path} away to make the run again.")
         note(f"{path} has no checkpoint; it starts again.")
         shutil.rmtree(path)
     if path.exists():
