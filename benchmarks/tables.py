@@ -39,6 +39,10 @@ seeds, and the paper's numbers; - means that it has not been run, or that the pa
 at the last evaluation of each run. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals, and the
 report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
 given: [budgets](reproduce.md#fair-budgets).
+
+Rows of SPTM and SGM were made before their localization preferred places with a route ([SPTM](agents/sptm.md#results),
+[SGM](agents/sgm.md#results)). In ablation-ec, the rows without EC start from other pre-trained networks than those with
+it ([which](agents/controller.md#results)), so the two groups differ in more than who walked.
 """
 
 

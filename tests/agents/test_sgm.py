@@ -14,6 +14,7 @@ from sfl.core.errors import UsageError
 from sfl.data.types import GOAL, AgentState, EnvSpec
 from sfl.envs import Task
 from sfl.graph.edges import Edges
+from sfl.graph.planning import Planner
 from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.retrieval import RetrievalConfig
@@ -107,6 +108,22 @@ def test_it_says_where_it_is_and_goes(taught: AgentState) -> None:
     assert seen.route[-1] == GOAL
     assert seen.target in seen.route
     assert seen.localized is None or taught.graph["observations"][seen.localized].argmax() <= 2
+
+
+def test_a_node_without_a_route_does_not_take_a_route_away(taught: AgentState) -> None:
+    """At a replan a node of another piece may look a little nearer than those on the way."""
+    policy = agent_of(taught).policy(seed=0)
+    policy.begin_episode(0, one_hot(LENGTH - 1, LENGTH))
+    policy.act(one_hot(0, LENGTH)[None], np.array([0]))
+    start, *_ = policy.explain(0).route
+    graph = policy.memory.planner.edges
+    alone = next(node for node in range(graph.size) if node not in policy.explain(0).route)
+    kept = (graph.sources != alone) & (graph.targets != alone)
+    edges = Edges(graph.size, *(part[kept] for part in (graph.sources, graph.targets, graph.counts, graph.weights)))
+    policy.memory = replace(policy.memory, planner=Planner(edges))
+    near = np.zeros(graph.size)
+    near[alone], near[start] = 0.94, 0.93
+    assert policy._nearest(policy._navigators[0], near) == start
 
 
 def test_what_is_offered_is_as_close_in_time_as_the_network_calls_near() -> None:

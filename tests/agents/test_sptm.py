@@ -93,6 +93,20 @@ def test_without_a_route_it_walks_to_the_goal_directly() -> None:
     assert Guide(CONFIG, CHAIN, ONE_WALK, np.zeros(0)).step(np.zeros(0), 0.0) == GOAL
 
 
+def test_of_places_that_look_right_it_takes_one_with_a_route_and_leaves_one_without() -> None:
+    """Many walks may be in pieces, unlike the one of SPTM's own memory."""
+    two = Planner(unit_edges(12, np.array([[node, node + 1] for node in range(11) if node != 6])))
+    guide = Guide(replace(CONFIG, neighbours=2), two, np.arange(12), near(n10=0.9))
+    guide.step(near(n3=1.0, n8=0.96), 0.0)
+    assert (guide.place, guide.route_found) == (8, True)
+    guide = Guide(CONFIG, two, ONE_WALK, near(n10=0.9))
+    assert guide.step(near(n3=1.0), 0.0) == GOAL
+    guide.step(near(n3=0.8, n8=0.96), 0.0)
+    assert (guide.place, guide.route_found) == (8, True)
+    guide = Guide(CONFIG, two, ONE_WALK, near(n10=0.9))
+    assert [guide.step(near(n3=chance), 0.0) for chance in (1.0, 0.7, 0.69)] == [GOAL, GOAL, None]
+
+
 LENGTH = 14
 SPEC = EnvSpec((LENGTH,), "float32", 3, 4)
 LEARNER = SPTMConfig(

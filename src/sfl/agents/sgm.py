@@ -159,11 +159,11 @@ class SGMPolicy(ReachabilityField):
         return target
 
     def _nearest(self, navigator: Navigator, near: Array) -> int | None:
-        """The nearest node; where a route to a goal is to begin, the first of the nearest that has one."""
+        """The nearest node; on the way to a goal the first of the nearest that has a route to it."""
         if not len(near):
             return None
         order = np.argsort(-near, kind="stable")[: self._config.links].tolist()
-        if navigator.goal_links is not None and navigator.trip is None:
+        if navigator.goal_links is not None:
             for node in order:
                 if np.isfinite(self.memory.planner.distances(node)[navigator.goal_links]).any():
                     return int(node)

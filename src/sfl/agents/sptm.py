@@ -131,7 +131,7 @@ class Guide:
             self.route_found = False
             return GOAL
         if self._lost == 0:
-            self.place = self._localize(near)
+            self.place = self._localize(near, self._goal)
             self._lost = 0 if self.place is not None else self._config.lost_steps
         if self.place is None:
             self._lost -= 1
@@ -147,21 +147,21 @@ class Guide:
         scores = [goal_near if node == GOAL else float(near[node]) for node in ahead]
         return farthest_waypoint(ahead, scores, self._config.waypoint_threshold)
 
-    def _localize(self, near: Array) -> int | None:
-        config, ahead = self._config, [node for node in self._ahead() if node != GOAL]
+    def _localize(self, near: Array, goal: int) -> int | None:
+        """On the last route if that looks right; else wherever it does, where there is a route if there is a choice."""
+        config = self._config
+        ahead = [node for node in self.route[: 1 + config.look_ahead] if node != GOAL]
         if ahead:
             best = max(ahead, key=lambda node: float(near[node]))
             if near[best] >= config.local_threshold:
                 return best
         found = nearest_nodes(near, config.neighbours)
         found = found[near[found] >= config.global_threshold]
-        return median_node(found, self._walks) if len(found) else None
-
-    def _ahead(self) -> Route:
-        """The last place and what comes next on the last route."""
-        if self.place is None:
-            return ()
-        return self.route[: 1 + self._config.look_ahead] or (self.place,)
+        if len(found):
+            routed = found[np.isfinite(self._planner.distances(goal)[found])]
+            return median_node(routed if len(routed) else found, self._walks)
+        stays = self.place is not None and not self.route and near[self.place] >= config.local_threshold
+        return self.place if stays else None
 
     def explanation(self) -> Explanation:
         """What the last action was for."""
