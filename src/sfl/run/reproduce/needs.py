@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfl.core.machine import core_count, free_memory
 from sfl.envs import DoomConfig
 from sfl.run.config import Experiment
 from sfl.run.folder import RunFolder
+from sfl.run.limits import cores_left, memory_left
 from sfl.run.reproduce.measures import last_value
 from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 
@@ -97,11 +97,11 @@ def this_machine() -> Machine:
     """What this process may use now."""
     free = _free_on_gpus()
     if not free:
-        return Machine(core_count(), free_memory())
+        return Machine(cores_left(), memory_left())
     lent = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(number) for number in range(len(free))] if lent is None else lent.split(",")
     found = {name: memory for name in names if (memory := _free_on(name.strip(), free))}
-    return Machine(core_count(), free_memory(), list(found.values()), tuple(found))
+    return Machine(cores_left(), memory_left(), list(found.values()), tuple(found))
 
 
 def _free_on(name: str, free: Mapping[str, int]) -> int:
