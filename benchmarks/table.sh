@@ -10,7 +10,7 @@
 #   -c  cores for each of them alone (all for all): games then do not compete; Linux only
 #   -r  where the runs go (runs/NAME)
 #   -o  evaluation episodes (benchmarks/results/NAME-episodes.csv.gz), compressed if it ends in .gz
-#   -i  leading indicators (benchmarks/results/NAME-indicators.csv)
+#   -i  leading indicators (benchmarks/results/NAME-indicators.csv.gz)
 #   -e  only experiments that match this pattern of grep -E, e.g. '^sfl-'
 #   -s  at most this many seeds of each
 #
@@ -35,7 +35,7 @@ list="${1:-}"
 shift
 name="$(basename "$list" .txt)"
 jobs=1 cores="" runs="$root/runs/$name" only=. most=1000
-out="$here/results/$name-episodes.csv.gz" indicators="$here/results/$name-indicators.csv"
+out="$here/results/$name-episodes.csv.gz" indicators="$here/results/$name-indicators.csv.gz"
 while getopts "j:c:r:o:i:e:s:h" option; do
     case "$option" in
         j) jobs="$OPTARG" ;;

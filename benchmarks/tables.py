@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from sfl.run.reproduce.tables import TABLES, Column, Entry, Table
 
 RESULTS = Path(__file__).with_name("results")
 GATHERED = ("minigrid", "doom", "baselines")
-"""Files that `benchmarks/collect.py` wrote, as NAME-episodes.csv.gz and NAME-indicators.csv; each run is in one."""
+"""Files that `benchmarks/collect.py` wrote, as NAME-episodes.csv.gz and NAME-indicators.csv.gz; each run is in one."""
 
 INDICATORS = {
     "coverage": ("explore/coverage", 100.0),
@@ -40,9 +41,10 @@ at the last evaluation of each run. `sfl report benchmarks/results/NAME-episodes
 report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
 given: [budgets](reproduce.md#fair-budgets).
 
-Rows of SPTM and SGM were made before their localization preferred places with a route ([SPTM](agents/sptm.md#results),
-[SGM](agents/sgm.md#results)). In ablation-ec, the rows without EC start from other pre-trained networks than those with
-it ([which](agents/controller.md#results)), so the two groups differ in more than who walked.
+Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made before their localization preferred places
+with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)). There are three pairs of pre-trained networks
+([which rows have which](agents/controller.md#results)): in sgm, the controller's row has another than SPTM's and SGM's,
+and in ablation-ec those without EC another than those with it, so such rows differ in more than the method.
 """
 
 
@@ -71,11 +73,11 @@ class Gathered:
         }
         self._last: dict[str, dict[int, dict[str, str]]] = {}  # by seed, the row of the last evaluation
         for name in GATHERED:
-            self._read_indicators(results / f"{name}-indicators.csv")
+            self._read_indicators(results / f"{name}-indicators.csv.gz")
 
     def _read_indicators(self, path: Path) -> None:
         if path.is_file():
-            with path.open(encoding="utf-8", newline="") as file:
+            with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
                 for row in csv.DictReader(file):  # in the order of steps
                     self._last.setdefault(row["experiment"], {})[int(row["seed"])] = row
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_the_table_of_success_is_that_of_the_rows(line: str) -> None:
 
 @pytest.mark.parametrize("line", INDICATORS)
 def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
-    with (RESULTS / "doom-indicators.csv").open(encoding="utf-8", newline="") as file:
+    with gzip.open(RESULTS / "doom-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["env_steps"] == "2000000"]
     column, scale = INDICATORS[line]
     cells = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_the_table_of_trials_is_that_of_the_rows() -> None:
     levels: dict[str, list[str]] = {}
     for row in summarise_runs([RESULTS / "tuning-episodes.csv.gz"]):
         levels.setdefault(row.experiment, []).append(f"{row.success_percent:.0f}")
-    with (RESULTS / "tuning-indicators.csv").open(encoding="utf-8", newline="") as file:
+    with gzip.open(RESULTS / "tuning-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
         indicators = list(csv.DictReader(file))
     lines = {line.split(" | ")[0]: line for line in read("docs/agents/controller.md").splitlines() if " | " in line}
     for run, cells in levels.items():

@@ -61,10 +61,11 @@ def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
     rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
     (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzipped(rows))
     run = "sfl-doom-test-1-fixed-inverse-visits-frontiers"
-    (tmp_path / "doom-indicators.csv").write_text(
+    indicators = (
         "experiment,seed,env_steps,explore/coverage,explore/coverage_often\n"
         f"{run},0,50,0.2,0.1\n{run},0,100,0.75,\n{run},1,100,0.25,0.5\n"
     )
+    (tmp_path / "doom-indicators.csv.gz").write_bytes(gzip.compress(indicators.encode()))
     gathered = TABLES_PROGRAM.Gathered(tmp_path)
     random = list(TABLES_PROGRAM.table_lines(TABLES["table-random"], gathered))
     assert random[0].startswith("| | sgm: easy % / medium % / hard % | test-2: ")
