@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,19 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents import agent_name
+from sfl.agents import agent_name, make_agent
 from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.core.seeding import generator_state
 from sfl.envs import MiniGridConfig
 from sfl.learners.trail import TrailConfig
 from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
-from sfl.run.explorer import _window, find_explorer, oracle_checkpoint
+from sfl.run.explorer import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
 from sfl.run.export import export
-from sfl.run.folder import RunFolder, load_run
+from sfl.run.folder import RunFolder, config_spec, load_run
 from sfl.run.poses import Squares
 from sfl.run.train import _Training, resume, train
 
@@ -89,7 +91,7 @@ def test_it_is_read_without_what_only_learning_needs(explored: RunFolder, tmp_pa
         (RunFolder(there).last / name).unlink()
     views, envs = np.random.default_rng(0).integers(8, size=(20, 4, 9, 9, 3)).astype(np.uint8), np.arange(4)
     walkers = [
-        find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint="last"), MiniGridConfig(), 5, "cpu")
+        find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint="last"), MiniGridConfig(), 5, "cpu").policy
         for path in (explored.path, there)
     ]
     one, other = ([walker.act(view, envs).tolist() for view in views] for walker in walkers)
@@ -100,8 +102,9 @@ def test_its_actions_are_those_of_the_frozen_policy(explored: RunFolder) -> None
     experiment = curious(explored)
     assert isinstance(experiment.agent, SPTMConfig)
     training = _Training(experiment, 5, "cpu")
-    alone = find_explorer(experiment.agent.memory, experiment.env, 5, "cpu")
-    other = find_explorer(experiment.agent.memory, experiment.env, 6, "cpu")
+    training.lend_explorer()
+    alone = find_explorer(experiment.agent.memory, experiment.env, 5, "cpu").policy
+    other = find_explorer(experiment.agent.memory, experiment.env, 6, "cpu").policy
     views, envs = np.random.default_rng(0).integers(8, size=(30, 4, 9, 9, 3)).astype(np.uint8), np.arange(4)
     acted = [[walker.act(view, envs).tolist() for view in views] for walker in (training.agent, alone, other)]
     training.session.close()
@@ -116,6 +119,33 @@ def test_a_resumed_run_goes_on_with_the_same_explorer(explored: RunFolder, tmp_p
     np.testing.assert_array_equal(np.load(whole.last / "poses.npy"), np.load(part.last / "poses.npy"))
 
 
+def test_a_resumed_run_keeps_its_explorer_when_the_oracle_would_take_another(tmp_path: Path) -> None:
+    source = train(exploration(steps=400), runs_dir=tmp_path, device="cpu")
+
+    def by_oracle(steps: int) -> Experiment:
+        plain = curious(source, steps=steps)
+        assert isinstance(plain.agent, SPTMConfig)
+        memory = replace(plain.agent.memory, explorer_checkpoint="oracle")
+        return replace(plain, agent=replace(plain.agent, memory=memory))
+
+    whole = train(by_oracle(160), runs_dir=tmp_path / "whole", device="cpu")
+    part = train(by_oracle(40), runs_dir=tmp_path / "part", device="cpu")
+    assert json.loads((part.path / "system.json").read_text())["explorer_checkpoint"] == "000000400"
+    go_on(source, 400, 2_000)
+    memory = TrailConfig(explorer=str(source.path))
+    assert find_explorer(memory, MiniGridConfig(), 0, "cpu").checkpoint != "000000400"
+    go_on(part, 40, 160)
+    assert (whole.last / "graph.npz").read_bytes() == (part.last / "graph.npz").read_bytes()
+
+
+def test_a_run_that_does_not_say_who_walked_is_refused(explored: RunFolder) -> None:
+    experiment = curious(explored)
+    agent = make_agent(experiment.agent, config_spec(experiment.env, 4), 0, "cpu")
+    old = generator_state(np.random.default_rng(0))  # all that was noted before
+    with pytest.raises(CheckpointError, match="did not note which checkpoint of its explorer walks; start it again"):
+        lend_explorer(agent, experiment.env, 0, "cpu", old)
+
+
 def folder_with(path: Path, poses: list[int], names: list[str]) -> RunFolder:
     """A run that was in these squares of a corridor, step by step, with these history checkpoints."""
     for name in (*names, "last"):
@@ -125,32 +155,60 @@ def folder_with(path: Path, poses: list[int], names: list[str]) -> RunFolder:
     return RunFolder(path)
 
 
+class EpisodeWindow(Window):
+    """One episode of all environments."""
+
+    @property
+    def steps(self) -> int:
+        return self.env_count * self.length
+
+
+def last_steps(count: int) -> Window:
+    """So many of one environment, all of which count."""
+    return EpisodeWindow(1, count, count)
+
+
 SQUARES = Squares(1.0, np.array([[place, 0] for place in range(5)]))
 
 
 def test_the_oracle_takes_the_checkpoint_before_which_most_was_covered(tmp_path: Path) -> None:
     poses = [0, 0, 1, 2, 3, 4, 4, 4, 3, 0, 1, 2]
     run = folder_with(tmp_path / "a", poses, ["000000003", "000000006", "000000009", "000000012"])
-    assert oracle_checkpoint(run, SQUARES, 3) == "000000012"  # as much as 6, and later
+    assert oracle_checkpoint(run, SQUARES, last_steps(3)) == "000000012"  # as much as 6, and later
     run = folder_with(tmp_path / "b", poses[:9], ["000000003", "000000006", "000000009"])
-    assert oracle_checkpoint(run, SQUARES, 3) == "000000006"
+    assert oracle_checkpoint(run, SQUARES, last_steps(3)) == "000000006"
+
+
+def test_the_oracle_counts_what_walks_of_the_memorys_length_cover(tmp_path: Path) -> None:
+    """Two environments, episodes of three steps: the second checkpoint covers more in all, the first in two steps."""
+    early, late = [0, 0, 1, 2, 1, 2], [0, 0, 0, 1, 3, 4]
+    run = folder_with(tmp_path, early + late, ["000000006", "000000012"])
+    assert oracle_checkpoint(run, SQUARES, EpisodeWindow(2, 3, first=3)) == "000000012"
+    assert oracle_checkpoint(run, SQUARES, EpisodeWindow(2, 3, first=2)) == "000000006"
+
+
+def test_steps_are_counted_from_the_start_of_their_episode() -> None:
+    poses, window = np.arange(20).reshape(20, 1), EpisodeWindow(2, 4, first=1)
+    assert window.early(poses, 18).ravel().tolist() == [16, 17]  # the steps before are late ones of another episode
 
 
 def test_the_oracle_looks_at_whole_episodes_of_all_environments() -> None:
-    maze = experiments.get("ec-doom-test-1-fixed")
-    assert _window(maze) == 64_000  # two episodes of 500 steps in 64 games
-    assert _window(replace(maze, train=replace(maze.train, env_count=400))) == 200_000
-    assert _window(experiments.get("ec-fourroom")) == 60_000  # whose episodes have the length that the grid gives them
+    maze, walks = experiments.get("ec-doom-test-1-fixed"), experiments.get("ec-sptm-doom-test-1-fixed").env
+    window = window_of(maze, walks)
+    assert (window.length, window.first, window.steps) == (500, 200, 64_000)  # of 128 games
+    assert window_of(replace(maze, train=replace(maze.train, env_count=400)), walks).steps == 200_000
+    grid = experiments.get("ec-fourroom")  # whose episodes have the length that the grid gives them
+    assert window_of(grid, grid.env).steps == 60_000
 
 
 def test_what_the_oracle_cannot_know_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds no true positions .* name a checkpoint as memory.explorer-checkpoint"):
-        oracle_checkpoint(RunFolder(tmp_path), SQUARES, 3)
+        oracle_checkpoint(RunFolder(tmp_path), SQUARES, last_steps(3))
     run = folder_with(tmp_path / "a", [0], ["000000001"])
     with pytest.raises(UsageError, match="It is not known which places can be reached"):
-        oracle_checkpoint(run, None, 3)
+        oracle_checkpoint(run, None, last_steps(3))
     with pytest.raises(UsageError, match="has no history checkpoints"):
-        oracle_checkpoint(folder_with(tmp_path / "b", [0], []), SQUARES, 3)
+        oracle_checkpoint(folder_with(tmp_path / "b", [0], []), SQUARES, last_steps(3))
 
 
 def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path: Path) -> None:
@@ -168,3 +226,10 @@ def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path
     refused(explored.path, CheckpointError, "does not exist", name="000000123")
     slim = export(explored.path, tmp_path / "slim")
     refused(slim.path, UsageError, "holds no true positions", name="oracle")
+
+
+def test_it_is_read_without_room_for_a_replay(explored: RunFolder) -> None:
+    """It learns no more, and over frames a replay has gigabytes."""
+    whole, acting = (load_run(explored.path, device="cpu", learning=learning).agent for learning in (True, False))
+    assert len(whole.state_dict().replay["observation_rows"]) >= 600
+    assert len(acting.state_dict().replay["observation_rows"]) < 200

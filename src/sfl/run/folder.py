@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from sfl.agents import agent_name, make_agent
+from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import UsageError
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
@@ -174,20 +174,29 @@ def load_run(
 ) -> LoadedRun:
     """Read a run folder and the agent in one of its checkpoints (`last`, or a step count such as `000200000`).
 
-    Without `learning` it comes back as from a slim copy: enough to act, and the replay is not read.
+    Without `learning` it comes back as from a slim copy: enough to act, and the replay is neither read nor given room.
     """
     experiment, seed = read_config(path)
     folder = RunFolder(Path(path))
     spec = config_spec(experiment.env, experiment.train.env_count)
     source = folder.checkpoints / checkpoint_name
     loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
-    agent = make_agent(experiment.agent, spec, seed, prepare(device, threads))
+    config = experiment.agent if learning else _acting_only(experiment.agent, spec)
+    agent = make_agent(config, spec, seed, prepare(device, threads))
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
     agent.load_state_dict(_completed(loaded.agent, fresh))
     return LoadedRun(
         experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, loaded.poses
     )
+
+
+def _acting_only(config: AgentConfig, spec: EnvSpec) -> AgentConfig:
+    """With the least of a replay: EC's over frames would take 4 GB, and as much again to be filled with nothing."""
+    if not hasattr(config, "replay_size"):
+        return config
+    least = min(config.replay_size, 100 + 2 * spec.env_count)
+    return cast(AgentConfig, replace(cast(Any, config), replay_size=least))
 
 
 def _completed(state: AgentState, fresh: AgentState) -> AgentState:

@@ -18,7 +18,7 @@ from sfl.run.boards import Boards
 from sfl.run.config import Experiment
 from sfl.run.device import memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
-from sfl.run.explorer import lend_explorer
+from sfl.run.explorer import Explorer, lend_explorer
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
 from sfl.run.interrupt import RunStoppedError, StopRequest
@@ -44,8 +44,10 @@ def train(
     device = prepare(device, threads)
     run = _Training(experiment, seed, device)
     try:
+        run.lend_explorer()
         before = [asdict(one) for one in pretraining_of(experiment.agent)]
-        made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before})
+        walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
+        made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
         run.world.save_tasks(made.tasks, experiment.eval)
         run.go(made, wandb)
     finally:
@@ -88,7 +90,8 @@ class _Training:
         self.spec: EnvSpec = folder.config_spec(experiment.env, count)
         self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
-        self.explorer = lend_explorer(self.agent, experiment.env, seed, device)
+        self.device = device
+        self.explorer: Explorer | None = None  # until it is lent: a resumed run says which checkpoint it had
         self.rng = spawn(seed, ["env"])["env"]
         self.poses = PoseLog(self.world.squares())
         self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
@@ -103,6 +106,10 @@ class _Training:
     def finished(self) -> bool:
         """All steps made and the last evaluation written."""
         return self.env_steps >= self.experiment.train.steps and self.evaluated_at == self.env_steps
+
+    def lend_explorer(self, saved: dict[str, Any] | None = None) -> None:
+        """Where another run's policy walks for this one; `saved` is what the checkpoint of a resumed run has of it."""
+        self.explorer = lend_explorer(self.agent, self.experiment.env, self.seed, self.device, saved)
 
     def go(self, where: RunFolder, wandb: bool) -> None:
         """Train to the end, or until the user asks to stop."""
@@ -236,7 +243,7 @@ class _Training:
                 "window_seconds": self._window_seconds,
                 "seconds": self.seconds,
                 "evaluated_at": self.evaluated_at,
-                "explorer": None if self.explorer is None else generator_state(self.explorer.rng),
+                "explorer": None if self.explorer is None else self.explorer.state(),
             },
             poses=poses,
             landmark_poses=landmark_poses(state.graph, poses),
@@ -255,14 +262,15 @@ class _Training:
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
-        if self.explorer is not None:
-            restore_generator(self.explorer.rng, loaded.run["explorer"])
         self.window.restore(loaded.run["window"])
         self.poses.add(loaded.poses)
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
         self.env_steps, self._before = loaded.env_steps, loaded.run["before"]
-        for index in [] if self.finished else self.session.restore(loaded.run["session"]):
+        if self.finished:
+            return
+        self.lend_explorer(loaded.run.get("explorer"))
+        for index in self.session.restore(loaded.run["session"]):
             note(f"environment {index} did not repeat its episode; this run is not exact.")
 
 
