@@ -42,9 +42,9 @@ report of `sfl reproduce` has them too. What each method is: [README](../README.
 given: [budgets](reproduce.md#fair-budgets).
 
 Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made before their localization preferred places
-with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)). There are three pairs of pre-trained networks
-([which rows have which](agents/controller.md#results)): in sgm, the controller's row has another than SPTM's and SGM's,
-and in ablation-ec those without EC another than those with it, so such rows differ in more than the method.
+with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)). There are three pairs of pre-trained
+networks ([which rows have which](agents/controller.md#results)): in sgm, the controller's row has another than SPTM's
+and SGM's, and in ablation-ec those without EC another than those with it, so such rows differ in more than the method.
 """
 
 

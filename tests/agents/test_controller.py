@@ -94,7 +94,7 @@ def test_networks_that_do_not_learn_keep_no_replay() -> None:
 @pytest.mark.parametrize(
     ("keep", "words"),
     [
-        ("nothing", r"Cannot read networks from .*: No such file.*make one: sfl network train retrieval --out FILE"),
+        ("nothing", r"Cannot read networks from .*: No such file.*make one: sfl network train both --out FILE"),
         ("text", r"is no whole \.safetensors file"),
         ("retrieval", "holds no locomotion network; make one"),
         ("other", "holds another retrieval network than the settings describe"),

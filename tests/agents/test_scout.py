@@ -172,9 +172,9 @@ def test_it_learns_to_walk_a_corridor_by_what_r_has_learned(taught: str) -> None
 @pytest.mark.parametrize(
     ("keep", "words"),
     [
-        ("nothing", r"Cannot read networks from .*: No such file.*make one: sfl network train retrieval --out FILE"),
+        ("nothing", r"Cannot read networks from .*: No such file.*make one: sfl network train both --out FILE"),
         ("text", r"is no whole \.safetensors file"),
-        ("locomotion", "holds no retrieval network; make one: sfl network train retrieval"),
+        ("locomotion", "holds no retrieval network; make one: sfl network train both"),
         ("other", "holds another retrieval network than the settings describe"),
     ],
 )

@@ -128,6 +128,12 @@ def test_discrete_observations_become_one_hot() -> None:
     assert shifted.reset()[0]["observation"].tolist() == [0, 1, 0]
 
 
+def test_an_observation_of_one_number_is_a_list_of_one() -> None:
+    env = GoalWrapper(_Numbered(spaces.Box(0.0, 9.0, ())))
+    assert env.reset()[0]["observation"].tolist() == [6.0]
+    assert env.observation_space["observation"].shape == (1,)  # type: ignore[index]
+
+
 class _Numbered(Line):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         return 6, {}

@@ -37,6 +37,13 @@ class Forward:
         return Explanation()
 
 
+class Silent(Forward):
+    """It does not say why."""
+
+    def explain(self, env_index: int) -> Any:
+        return None
+
+
 class Learner:
     """An agent: what is evaluated is the frozen copy that it gives."""
 
@@ -102,6 +109,8 @@ def test_a_plain_list_needs_worlds(tasks: TaskSet) -> None:
         (Forward(4), r"Forward.act must return actions from 0 to 3, got \[4"),
         (Forward(-1), "Forward.act must return actions from 0 to 3"),
         (Forward(0.5), r"Forward.act must return 8 whole numbers, got float64 of shape \(8,\)"),
+        (Forward, "Forward is a class; give an object of it"),
+        (Silent(), "Silent.explain must return an sfl.data.types.Explanation, got NoneType"),
     ],
 )
 def test_what_is_no_agent_is_refused(agent: Any, message: str, tasks: TaskSet) -> None:
@@ -112,3 +121,28 @@ def test_what_is_no_agent_is_refused(agent: Any, message: str, tasks: TaskSet) -
 def test_what_are_no_tasks_is_refused() -> None:
     with pytest.raises(UsageError, match="tasks must be a TaskSet or a list of tasks, got MiniGridConfig"):
         sfl.evaluate(Forward(), FOURROOM.env)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"worlds": []}, r"worlds must be a configuration or environments, at least one, got \[\]"),
+        ({"worlds": "sfl/FourRoom-v0"}, "worlds must be a configuration or environments, at least one, got 'sfl/"),
+        ({"parallel": -1}, "parallel must be 1 or more, got -1"),
+        ({"seed": -1}, "seed must be 0 or more, got -1"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str, tasks: TaskSet) -> None:
+    with pytest.raises(UsageError, match=message):
+        sfl.evaluate(Forward(), tasks, **options)
+
+
+def test_one_environment_will_do(tasks: TaskSet) -> None:
+    assert sfl.evaluate(Forward(), list(tasks), make_env(MiniGridConfig())) == sfl.evaluate(
+        Forward(), list(tasks), [make_env(MiniGridConfig())]
+    )
+
+
+def test_tasks_are_those_of_an_experiment_not_of_a_name() -> None:
+    with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'sfl-fourroom'; sfl\.experiments\.get"):
+        sfl.tasks_of("sfl-fourroom")  # type: ignore[arg-type]

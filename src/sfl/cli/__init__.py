@@ -92,6 +92,7 @@ REMEDIES = {
     errno.EACCES: "choose a path that you may use",
     errno.EPERM: "choose a path that you may use",
     errno.EROFS: "choose a path that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter path",
     errno.ENOSPC: "make room; what was saved before is whole",
 }
 """What to do where the operating system refuses."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from sfl.cli.commands import configure
+
+LONGEST_NAME = 60
+"""Letters of a pattern in the name of its report."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,12 @@ def _experiment(words: Sequence[str]) -> Any:
 
 def _report_name(options: ReproduceOptions) -> str:
     """Some rows of a table have a report of their own: that of the whole table stays."""
+    if not options.only:
+        return options.table
     narrowed = re.sub(r"[^A-Za-z0-9]+", "-", options.only).strip("-")
-    return f"{options.table}-only-{narrowed or 'some'}" if options.only else options.table
+    if not narrowed or len(narrowed) > LONGEST_NAME:  # what a file may be called does not tell such patterns apart
+        narrowed = f"{narrowed[:LONGEST_NAME]}-{hashlib.sha256(options.only.encode()).hexdigest()[:8]}".strip("-")
+    return f"{options.table}-only-{narrowed}"
 
 
 def _default_runs(options: ReproduceOptions) -> Path:

@@ -61,7 +61,10 @@ class Pairs:
     def tasks(self, *levels: str) -> list[Task]:
         """The episodes of the levels named, in that order; without a name those of all levels."""
         if absent := [level for level in levels if level not in self.levels]:
-            raise UsageError(f"No level {absent[0]!r} in the pairs of {self.maze!r}; there are {list(self.levels)}.")
+            raise UsageError(
+                f"No level {absent[0]!r} in the pairs of {self.maze!r}; choose from those there are with "
+                f"--eval.levels {' '.join(self.levels)}."
+            )
         return [
             Task(level, number, pair.start, pair.goal, BUDGETS[level])
             for level in levels or self.levels

@@ -182,6 +182,9 @@ def _reader(space: spaces.Space[Any], key: str | None) -> tuple[spaces.Box, Read
     require(key is None, f"observation_key {key!r} needs Dict observations, these are {space}.")
     if isinstance(space, spaces.Discrete):
         return spaces.Box(0.0, 1.0, (int(space.n),), np.float32), lambda raw: _one_hot(int(raw - space.start), space.n)
+    if isinstance(space, spaces.Box) and not space.shape:  # one number is a list of one
+        single = spaces.Box(space.low.reshape(1), space.high.reshape(1), (1,), space.dtype.type)
+        return single, lambda raw: np.array([raw], space.dtype)
     if isinstance(space, spaces.Box):
         return space, lambda raw: np.array(raw, space.dtype)
     raise UsageError(f"Observations must be arrays (Box), numbers (Discrete) or a Dict that holds one, got {space}.")

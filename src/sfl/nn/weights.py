@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +107,28 @@ def save_encoder(encoder: FrameEncoder, path: Path, card: Mapping[str, str]) -> 
     _write(encoder.folded().state_dict(), path, {**card, "kind": encoder.name, "dim": str(encoder.dim)})
 
 
+MAKE_BOTH = f"make one: sfl network train both --out FILE{SUFFIX}"
+"""What to do without networks: agents read R and L from one file."""
+
+
 def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of all networks in a file, among them those of these names."""
     with _opened(Path(path)) as file:
         arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    missing = [name for name in names if not any(key.startswith(f"{name}.") for key in arrays)]
-    if missing:
-        raise CheckpointError(f"{path} holds no {missing[0]} network; {_make_one(missing[0])}.")
+    _require(path, names, arrays)
     return arrays
+
+
+def require_networks(path: str, names: Sequence[str]) -> None:
+    """The same without reading the arrays: a file that lacks one of the networks is refused."""
+    with _opened(Path(path)) as file:
+        _require(path, names, file.keys())
+
+
+def _require(path: str, names: Sequence[str], keys: Collection[str]) -> None:
+    missing = [name for name in names if not any(key.startswith(f"{name}.") for key in keys)]
+    if missing:
+        raise CheckpointError(f"{path} holds no {missing[0]} network; {MAKE_BOTH}.")
 
 
 def read_header(path: Path) -> dict[str, str]:
@@ -136,14 +150,10 @@ def _opened(path: Path) -> Any:
     except OSError as error:
         reason = (error.strerror or str(error)) if path.is_file() else "No such file"
         raise UsageError(
-            f"Cannot read networks from {path}: {reason}; train the run that it is of, or {_make_one('retrieval')}."
+            f"Cannot read networks from {path}: {reason}; train the run that it is of, or {MAKE_BOTH}."
         ) from error
     except SafetensorError as error:
         raise CheckpointError(f"{path} is no whole {SUFFIX} file ({error}); make it or fetch it again.") from error
-
-
-def _make_one(name: str) -> str:
-    return f"make one: sfl network train {name} --out FILE{SUFFIX}"
 
 
 def save_networks(networks: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:

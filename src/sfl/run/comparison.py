@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast, get_args
 
+import gymnasium
 import numpy as np
 
+from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.data.types import Agent, Array, EnvSpec, Explanation, Observation, Policy
 from sfl.envs import EnvConfig, Task
@@ -43,6 +45,8 @@ class TaskSet:
 
 def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None) -> TaskSet:
     """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
+    if not isinstance(experiment, Experiment):
+        raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
     return TaskSet(experiment.env, tuple(eval_tasks(experiment.env, config, seed)), config.parallel)
 
@@ -64,6 +68,8 @@ def evaluate(
     """
     listed, where = _world_of(tasks, worlds)
     _require_methods(agent)
+    require(seed >= 0, f"seed must be 0 or more, got {seed}.")
+    require(parallel is None or parallel >= 1, f"parallel must be 1 or more, got {parallel}.")
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
     spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
     checked = CheckedAgent(agent, spec)
@@ -74,6 +80,7 @@ def _world_of(
     tasks: TaskSet | Sequence[Task], worlds: EnvConfig | Sequence[Env] | None
 ) -> tuple[list[Task], EnvConfig | Sequence[Env]]:
     found: Any = tasks
+    worlds = _checked(worlds)
     if isinstance(found, TaskSet):
         return list(found.tasks), found.env if worlds is None else worlds
     if not isinstance(found, Sequence) or not all(isinstance(task, Task) for task in found):
@@ -83,7 +90,19 @@ def _world_of(
     return list(found), worlds
 
 
+def _checked(worlds: Any) -> EnvConfig | Sequence[Env] | None:
+    """A configuration, or environments; one alone will do."""
+    if isinstance(worlds, gymnasium.Env):
+        return [worlds]
+    several = isinstance(worlds, Sequence) and len(worlds) > 0 and not isinstance(worlds, str)
+    if worlds is None or several or isinstance(worlds, get_args(EnvConfig)):
+        return cast(EnvConfig | Sequence[Env] | None, worlds)
+    raise UsageError(f"worlds must be a configuration or environments, at least one, got {worlds!r}.")
+
+
 def _require_methods(agent: Any, whose: str = "") -> None:
+    if isinstance(agent, type):
+        raise UsageError(f"{agent.__name__} is a class; give an object of it.")
     if callable(getattr(agent, "policy", None)):
         return
     lacking = [name for name in POLICY_METHODS if not callable(getattr(agent, name, None))]
@@ -125,5 +144,8 @@ class CheckedAgent:
 
     def explain(self, env_index: int) -> Explanation:
         """Handed on."""
-        explained: Explanation = self._agent.explain(env_index)
+        explained = self._agent.explain(env_index)
+        if not isinstance(explained, Explanation):
+            kind = type(explained).__name__
+            raise UsageError(f"{self._name}.explain must return an sfl.data.types.Explanation, got {kind}.")
         return explained

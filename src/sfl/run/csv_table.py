@@ -48,7 +48,7 @@ class CsvTable:
 
 
 def _is_whole(row: Mapping[str | None, Any]) -> bool:
-    return None not in row and None not in row.values() and str(row["env_steps"]).isdigit()
+    return None not in row and None not in row.values() and str(row.get("env_steps")).isdecimal()
 
 
 def _cell(value: Any) -> Any:
@@ -59,6 +59,14 @@ def _cell(value: Any) -> Any:
 
 def read_columns(path: Path) -> dict[str, list[float]]:
     """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left."""
-    whole = path.read_text().rpartition("\n")[0]
+    whole = path.read_text(errors="replace").rpartition("\n")[0]
     rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
-    return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else ())}
+    return {name: [_number(row[name]) for row in rows] for name in (rows[0] if rows else ())}
+
+
+def _number(cell: str) -> float:
+    """NaN also where a damaged file has no number."""
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        return math.nan

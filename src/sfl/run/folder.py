@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import gzip
 import json
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -117,6 +120,26 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
         return from_json(Experiment, body["experiment"], str(file)), int(body["seed"])
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{file} cannot be read: {error}.") from error
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """One process at a time makes a run: two would mix their rows. The lock, on the folder, ends with the process."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"{path} is being written by another process; wait for it or end it.") from error
+        yield
+    finally:
+        os.close(folder)
+
+
+def require_idle(path: Path) -> None:
+    """Nobody makes the run in this folder."""
+    with held(path):
+        pass
 
 
 def env_spec(env: Env, env_count: int) -> EnvSpec:

@@ -48,8 +48,9 @@ def train(
         before = [asdict(one) for one in pretraining_of(experiment.agent)]
         walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
         made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
-        run.world.save_tasks(made.tasks, experiment.eval)
-        run.go(made, wandb)
+        with folder.held(made.path):
+            run.world.save_tasks(made.tasks, experiment.eval)
+            run.go(made, wandb)
     finally:
         run.session.close()
     return made
@@ -61,11 +62,12 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     found = RunFolder(Path(path))
     run = _Training(experiment, seed, prepare(device, threads), found.tasks)
     try:
-        run.restore(found)
-        if run.finished:
-            note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
-        else:
-            run.go(found, wandb)
+        with folder.held(found.path):
+            run.restore(found)
+            if run.finished:
+                note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
+            else:
+                run.go(found, wandb)
     finally:
         run.session.close()
     return found

@@ -210,3 +210,17 @@ def test_a_run_of_an_earlier_version_is_asked_by_its_configuration(made: Made) -
 def test_times_are_in_units_that_can_be_read() -> None:
     words = {0: "0 s", 4.26: "4.3 s", 99.4: "99 s", 99.6: "1.7 min", 150: "2.5 min", 3_600: "60 min", 90_000: "25 h"}
     assert {seconds: time_words(seconds) for seconds in words} == words
+
+
+@pytest.mark.parametrize("damage", ["gone", "{", "[]"])
+def test_a_damaged_side_file_leaves_the_others_to_be_reported(tmp_path: Path, damage: str) -> None:
+    """The numbers of a report do not depend on them."""
+    tiny = experiments.tiny(experiments.get("random-fourroom"))
+    run = train(tiny, runs_dir=tmp_path, device="cpu")
+    facts = run.path / "system.json"
+    facts.unlink() if damage == "gone" else facts.write_text(damage)
+    (run.last / "networks.safetensors").write_text("nothing of the kind")
+    (run.path / "train.csv").write_bytes(b"\xff\x00env_steps\n\xfe\n")
+    assert [phase.name for phase in run_phases(run)] == ["training"]
+    assert parameter_count(run) is None
+    assert last_value(run, "time/wall_seconds") is None

@@ -225,8 +225,8 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     shown = capsys.readouterr()
     warned, _, made_then = shown.err.partition("train  ")
     assert f"1 of them will fail, first random-doom-sgm-random seed 0: No folder {tmp_path / 'nowhere'}" in warned
-    assert "FAILED random-doom-sgm-random seed 0: sfl: " in made_then
-    assert "sfl: 1 run is not finished, random-doom-sgm-random seed 0: sfl: No folder" in shown.err
+    assert "FAILED random-doom-sgm-random seed 0: No folder" in made_then
+    assert "sfl: 1 run is not finished, random-doom-sgm-random seed 0: No folder" in shown.err
     assert ".;" not in shown.err
     report = (tmp_path / "report" / "report.md").read_text()
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.core.errors import SflError
-from sfl.run.folder import RunFolder
+from sfl.core.errors import SflError, UsageError
+from sfl.run.folder import RunFolder, held
 from sfl.run.reproduce.needs import (
     Machine,
     Need,
@@ -24,7 +24,7 @@ from sfl.run.reproduce.needs import (
 )
 from sfl.run.reproduce.plan import progress_of
 from sfl.run.reproduce.queue import ATTEMPTS, Queue, last_line, start_words
-from sfl.run.train import train
+from sfl.run.train import resume, train
 
 from .planning import random_runs
 
@@ -96,6 +96,44 @@ def test_a_folder_whose_checkpoint_is_damaged_is_never_cleared(tmp_path: Path, d
     with pytest.raises(SflError, match=r"it was evaluated at its end, and its checkpoint .* is gone"):
         start_words(run, tmp_path, run.path)
     assert folder.episodes.is_file()
+
+
+def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    """Before its first checkpoint it looks like one that may be cleared."""
+    (run,) = random_runs(tmp_path, seeds=1)
+    run.path.mkdir(parents=True)
+    (run.path / "train.csv").write_text("env_steps\n")
+    with held(run.path), pytest.raises(UsageError, match=r"seed-0000 is being written by another process; wait for it"):
+        start_words(run, tmp_path, run.path)
+    assert (run.path / "train.csv").is_file()
+    assert start_words(run, tmp_path, run.path)[0] == "train"
+
+
+def test_a_run_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    made = train(run.experiment, 0, tmp_path, "cpu")
+    before = made.episodes.read_bytes()
+    with held(made.path), pytest.raises(UsageError, match="is being written by another process"):
+        resume(made.path, device="cpu")
+    resume(made.path, device="cpu")
+    assert made.episodes.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "twice", "binary", "gone"])
+def test_rows_that_are_not_whole_count_as_no_evaluation(tmp_path: Path, damage: str) -> None:
+    (run,) = random_runs(tmp_path, seeds=1)
+    episodes = train(run.experiment, 0, tmp_path, "cpu").episodes
+    assert progress_of(run) is Progress.FINISHED
+    whole = episodes.read_text().splitlines(keepends=True)
+    if damage == "gone":
+        episodes.unlink()
+    else:
+        changed = {"cut": whole[:-1], "twice": [*whole, whole[-1]], "binary": ["\x00\xff"]}[damage]
+        episodes.write_bytes("".join(changed).encode("latin-1"))
+    assert progress_of(run) is Progress.BROKEN_OFF
+    with pytest.raises(SflError, match=rf"; move {run.path} away to make the run again\.$") as caught:
+        start_words(run, tmp_path, run.path)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_last_line_of_a_log(tmp_path: Path) -> None:

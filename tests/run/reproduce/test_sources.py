@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from sfl import experiments
 from sfl.envs import DoomConfig
@@ -29,9 +30,19 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_lacks_where_all_that_is_read_is_there() -> None:
-    save_networks({}, Path("networks.safetensors"), {})
+    both = {f"{name}.weight": torch.zeros(1) for name in ("retrieval", "locomotion")}
+    save_networks(both, Path("networks.safetensors"), {})
     runs = [run_of(name) for name in ("sfl-doom-sgm-random", "mss-doom-test-1-fixed", "controller-doom-sgm-random")]
     assert runs_without_sources(runs) == {}
+
+
+def test_a_file_with_one_of_two_networks_is_not_enough() -> None:
+    save_networks({"retrieval.weight": torch.zeros(1)}, Path("networks.safetensors"), {})
+    controller = run_of("controller-doom-sgm-random")
+    (reason,) = runs_without_sources([controller])
+    assert reason == (
+        "networks.safetensors holds no locomotion network; make one: sfl network train both --out FILE.safetensors."
+    )
 
 
 def test_runs_are_gathered_by_what_they_lack() -> None:
@@ -42,7 +53,7 @@ def test_runs_are_gathered_by_what_they_lack() -> None:
     encoder, networks = found
     assert encoder.startswith("Cannot read an encoder from resnet18.safetensors")
     assert networks.startswith("Cannot read networks from networks.safetensors: No such file")
-    assert networks.endswith("make one: sfl network train retrieval --out FILE.safetensors.")
+    assert networks.endswith("make one: sfl network train both --out FILE.safetensors.")
 
 
 def test_a_maze_that_is_there_no_more(tmp_path: Path) -> None:

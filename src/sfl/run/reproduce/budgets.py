@@ -129,8 +129,12 @@ def _pretrained(run: RunFolder) -> list[Pretraining]:
 
 
 def _facts(run: RunFolder) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((run.path / "system.json").read_text())
-    return facts
+    """What the run noted of its machine; nothing where the file is gone or damaged, so that the sums say "at least"."""
+    try:
+        facts = json.loads((run.path / "system.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def run_phases(run: RunFolder) -> list[Phase]:
@@ -195,7 +199,10 @@ def parameter_count(run: RunFolder, without: Sequence[str] = ()) -> int | None:
         return None
     if not weights.is_file():
         return None
-    sizes = tensor_sizes(weights)
+    try:
+        sizes = tensor_sizes(weights)
+    except CheckpointError:  # damaged: the report does not depend on it
+        return None
     learned = {name: size for name, size in sizes.items() if name.partition(".")[0] not in (*NOT_LEARNED, *without)}
     return sum(size for name, size in learned.items() if not name.endswith(RUNNING))
 

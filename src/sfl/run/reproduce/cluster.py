@@ -184,11 +184,13 @@ class RayEngine:
         require(jobs is None or jobs >= 1, f"--jobs must be 1 or more, got {jobs}.")
         self._runs_dir, self._device, self._jobs = runs_dir, device, jobs
         self._ray = connect(address)
+        self.failures: list[Failure] = []
         self._running: dict[Any, Submitted] = {}
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
         queue = Queue(runs)
+        self.failures = queue.failures
         try:
             with locked(self._runs_dir), StopRequest() as stop:
                 while queue.waiting or self._running:

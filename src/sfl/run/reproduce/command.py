@@ -66,7 +66,7 @@ def reproduce(
     plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
     refuse_other_settings(plan.runs)
     states = look_at(plan.runs)
-    where.out.mkdir(parents=True, exist_ok=True)  # what cannot be written to is found out before the runs are made
+    require_writable(where.out)
     _announce(plan, states, where, engine.room())
     left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
     failures: list[Failure] = []
@@ -74,11 +74,19 @@ def reproduce(
         if left and not plan_only:
             failures = engine.make(left)
     except RunStoppedError as stopped:
-        files = _report(title, sizes, plan, [], where.out)[0]
+        files = _report(title, sizes, plan, engine.failures, where.out)[0]
         done = sum(state is Progress.FINISHED for state in look_at(plan.runs).values())
         raise RunStoppedError(f"{stopped} {done} of {len(plan.runs)} runs are finished; see {files[0]}.") from None
     files, summary = _report(title, sizes, plan, failures, where.out)
     return Reproduced(tuple(files), summary)
+
+
+def require_writable(out: Path) -> None:
+    """What cannot be written to is found out before the runs are made."""
+    out.mkdir(parents=True, exist_ok=True)
+    draft = out / ".draft"
+    draft.touch()
+    draft.unlink()
 
 
 def _engine(where: Where) -> Engine:

@@ -88,10 +88,12 @@ class LocalEngine:
         require(jobs is None or jobs >= 1, f"--jobs must be 1 or more, got {jobs}.")
         self._runs_dir, self._machine, self._device, self._jobs = runs_dir, machine, device, jobs
         self._running: list[Job] = []
+        self.failures: list[Failure] = []
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; on Ctrl-C all save themselves."""
         queue = Queue(runs)
+        self.failures = queue.failures
         with locked(self._runs_dir) as lock, StopRequest() as stop:
             try:
                 while queue.waiting or self._running:

@@ -18,8 +18,9 @@ from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progr
 
 GUESSED_RATES = {"random-": 20_000.0, "mss-": 100.0, "paper-": 200.0, "": 300.0}
 """Environment steps per second in a grid where no finished run says it, by how the experiment's name begins."""
-GUESSED_MAZE_RATES = {"cpu": 500.0, "gpu": 2_000.0}
-"""The same in a maze. They follow the budgets in docs/reproduce.md, rounded down, but for mazes without a GPU."""
+GUESSED_MAZE_RATES = {"cpu": 50.0, "gpu": 2_000.0}
+"""The same in a maze. They follow the budgets in docs/reproduce.md, rounded down; without a GPU, where encoders take
+all the time, what SFL over `place` does on one of two cores."""
 
 START_SECONDS = 10.0
 """For every run: imports, networks, games."""

@@ -210,11 +210,38 @@ def progress_of(run: PlannedRun) -> Progress:
     steps = checkpoint_steps(folder)
     if steps is None:
         return Progress.STARTED
-    at_the_end = steps >= run.experiment.train.steps and _evaluated_at(folder, steps) == steps
-    complete = at_the_end and folder.episodes.is_file()
-    if complete and any(row.env_steps == steps for row in read_episodes(folder.episodes)):
+    if _at_its_end(run, folder, steps) and not damage_of(run, run.path):
         return Progress.FINISHED
     return Progress.BROKEN_OFF
+
+
+def _at_its_end(run: PlannedRun, folder: RunFolder, steps: int) -> bool:
+    """All steps are made, and the last evaluation too."""
+    return steps >= run.experiment.train.steps and _evaluated_at(folder, steps) == steps
+
+
+def damage_of(run: PlannedRun, path: Path) -> str:
+    """Why a run that has come to its end cannot be reported; empty where it can, or has not come there."""
+    folder = RunFolder(path)
+    steps = checkpoint_steps(folder)
+    if steps is None or not _at_its_end(run, folder, steps):
+        return ""
+    try:
+        rows = [row for row in read_episodes(folder.episodes) if row.env_steps == steps]
+    except UsageError as error:
+        return str(error).removesuffix(".")
+    for level in run.experiment.eval.levels:
+        pairs = sorted(row.pair for row in rows if row.level == level)
+        if pairs != list(range(_task_count(run, folder, level))):
+            return f"{folder.episodes} does not hold the whole of its last evaluation"
+    return ""
+
+
+def _task_count(run: PlannedRun, folder: RunFolder, level: str) -> int:
+    """In a maze as many as were saved, as there may be fewer pairs than were asked for."""
+    saved = (_read_json(folder.tasks) or {}).get("levels")
+    pairs = saved.get(level) if isinstance(saved, dict) else None
+    return len(pairs) if isinstance(pairs, list) else run.experiment.eval.episodes
 
 
 def checkpoint_steps(folder: RunFolder) -> int | None:
@@ -244,8 +271,9 @@ def loss_of_restart(run: PlannedRun, path: Path) -> str:
 
 def _evaluated_at(folder: RunFolder, steps: int) -> int:
     """A slim copy does not say; only finished runs are copied."""
-    body = _read_json(folder.last / "generators.json") or {}
-    return int(body.get("run", {}).get("evaluated_at", steps))
+    noted = (_read_json(folder.last / "generators.json") or {}).get("run", {})
+    at = noted.get("evaluated_at", steps) if isinstance(noted, dict) else None
+    return at if isinstance(at, int) else -1
 
 
 def _read_json(file: Path) -> dict[str, Any] | None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sfl.core.errors import SflError
-from sfl.run.folder import RunFolder
+from sfl.run.folder import RunFolder, require_idle
 from sfl.run.progress import note
 from sfl.run.reproduce.needs import Machine
-from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, loss_of_restart, progress_of
+from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, damage_of, loss_of_restart, progress_of
 
 ATTEMPTS = 3
 """How often a run is started whose worker is killed, before it counts as failed."""
@@ -31,6 +31,9 @@ class Failure:
 
 class Engine(Protocol):
     """Makes runs."""
+
+    failures: list[Failure]
+    """Runs that have failed so far, also where the user stops the others."""
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; those that fail are named, the others are finished."""
@@ -101,8 +104,12 @@ def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
     """The words of `sfl` that make a run, or go on with what lies in `path`.
 
     A folder without a checkpoint holds nothing to go on from; it was made by the same settings, and starts again. One
-    whose checkpoint was damaged or taken away is refused.
+    whose checkpoint or rows were damaged or taken away is refused, and so is one that another process is making.
     """
+    if path.exists():
+        require_idle(path)
+        if damage := damage_of(run, path):
+            raise SflError(f"{damage}; move {path} away to make the run again.")
     if path.exists() and checkpoint_steps(RunFolder(path)) is None:
         if loss := loss_of_restart(run, path):
             raise SflError(f"{loss}; bring it back, or move {path} away to make the run again.")
@@ -116,4 +123,5 @@ def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
 def last_line(log: Path) -> str:
     """What a worker said last."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "it said nothing")
+    last = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "it said nothing")
+    return last.removeprefix("sfl: ")

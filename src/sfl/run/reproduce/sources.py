@@ -10,7 +10,7 @@ from sfl.agents.sfl.config import FrameSFLConfig
 from sfl.core.errors import SflError
 from sfl.envs import DoomConfig
 from sfl.learners.networks import NetworkConfig
-from sfl.nn.weights import find_weights, read_card, read_header
+from sfl.nn.weights import find_weights, read_card, require_networks
 from sfl.run.reproduce.plan import PlannedRun
 
 
@@ -54,4 +54,5 @@ def _look_for_weights(run: PlannedRun) -> None:
     if isinstance(agent, NetworkConfig):
         networks = agent.networks
     if networks and not any(folder in Path(networks).parents for folder in run.after):
-        read_header(Path(networks))
+        needed = ["retrieval", "locomotion"] if isinstance(agent, NetworkConfig) else ["retrieval"]
+        require_networks(networks, needed)
