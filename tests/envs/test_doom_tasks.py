@@ -140,9 +140,7 @@ def test_tasks_carry_level_number_poses_and_budget() -> None:
     ]
     assert tasks[5].options() == {"start": HALL.start, "goal": pairs.levels["hard"][1].goal}
     assert [task.level for task in pairs.tasks("hard", "easy")] == ["hard", "hard", "easy", "easy"]
-    with pytest.raises(
-        UsageError, match=r"No level 'harder' in .* with --eval.levels easy .*hardest"
-    ):
+    with pytest.raises(UsageError, match=r"No level 'harder' in .* with --eval.levels easy .*hardest"):
         pairs.tasks("harder")
 
 
