@@ -29,7 +29,7 @@ from sfl.run.reproduce.local import locked
 from sfl.run.reproduce.needs import MAZE_NEED, Machine, Need, device_of, need_of
 from sfl.run.reproduce.parcels import Stamps, pack, unpack
 from sfl.run.reproduce.plan import PlannedRun, checkpoint_steps, follow_move
-from sfl.run.reproduce.queue import STOPPED, Failure, Queue, last_line, start_words
+from sfl.run.reproduce.queue import STOPPED, Failure, Queue, last_line, require_usable, start_words
 
 TIED = Path(__file__).with_name("tied.py")
 LOOK_EVERY = 0.5
@@ -236,7 +236,9 @@ class RayEngine:
 
     def _order(self, run: PlannedRun, device: str) -> Order:
         resumable = checkpoint_steps(RunFolder(run.path)) is not None
-        if not resumable:
+        if resumable:
+            require_usable(run, run.path)
+        else:
             start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
         follow_move(run)
         # Whoever reads a run reads its networks, poses and history: a controller's replay alone has 3 GB.

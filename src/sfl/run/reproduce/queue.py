@@ -107,9 +107,7 @@ def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
     whose checkpoint or rows were damaged or taken away is refused, and so is one that another process is making.
     """
     if path.exists():
-        require_idle(path)
-        if damage := damage_of(run, path):
-            raise SflError(f"{damage}; move {path} away to make the run again.")
+        require_usable(run, path)
     if path.exists() and checkpoint_steps(RunFolder(path)) is None:
         if loss := loss_of_restart(run, path):
             raise SflError(f"{loss}; bring it back, or move {path} away to make the run again.")
@@ -118,6 +116,13 @@ def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
     if path.exists():
         return ["resume", str(path)]
     return ["train", *run.words, "--runs-dir", str(runs_dir)]
+
+
+def require_usable(run: PlannedRun, path: Path) -> None:
+    """A run that another process is making is left alone, and so is one that ended and whose rows are not whole."""
+    require_idle(path)
+    if damage := damage_of(run, path):
+        raise SflError(f"{damage}; move {path} away to make the run again.")
 
 
 def last_line(log: Path) -> str:
