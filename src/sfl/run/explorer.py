@@ -110,6 +110,7 @@ class Window:
 
     def early(self, walked: Array, until: int) -> Array:
         """Of the poses [N, 3] of all steps, those that count for a checkpoint after so many."""
+        until = min(until, len(walked))
         begin = max(0, until - self.steps)
         moments = np.arange(begin, until) // self.env_count % self.length
         return np.asarray(walked[begin:until][moments < self.first])
