@@ -18,6 +18,7 @@ from threading import Thread
 import pytest
 
 from sfl.cli import main
+from sfl.cli.reproduce import ReproduceOptions, _report_name
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.reproduce import local
 from sfl.run.reproduce.local import LocalEngine, locked
@@ -232,6 +233,15 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report
     assert "## Runs that failed" in report
     assert "| random-doom-sgm-random seed 0 |" in report
+
+
+def test_reports_of_patterns_that_no_folder_can_be_called_after_are_told_apart() -> None:
+    long = "|".join(f"random-{number}" for number in range(100))
+    patterns = ["", "^sfl-", ".", "..", long, f"{long}|more"]
+    names = [_report_name(ReproduceOptions("curves-minigrid", only=pattern)) for pattern in patterns]
+    assert names[:2] == ["curves-minigrid", "curves-minigrid-only-sfl"]
+    assert len(set(names)) == len(patterns)
+    assert max(map(len, names)) < 100
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
