@@ -10,7 +10,7 @@ import argparse
 import csv
 import gzip
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,11 @@ from sfl.run.reproduce.tables import TABLES, Column, Entry, Table
 RESULTS = Path(__file__).with_name("results")
 GATHERED = ("minigrid", "doom", "baselines")
 """Files that `benchmarks/collect.py` wrote, as NAME-episodes.csv.gz and NAME-indicators.csv.gz; each run is in one."""
+
+SCALED = ("quarter",)
+"""The same for runs of `sfl reproduce --scale 0.25`."""
+
+SCALED_TABLES = ("ablation-thresholds", "ablation-filters")
 
 INDICATORS = {
     "coverage": ("explore/coverage", 100.0),
@@ -45,6 +50,14 @@ Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made befor
 with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)). There are three pairs of pre-trained
 networks ([which rows have which](agents/controller.md#results)): in sgm, the controller's row has another than SPTM's
 and SGM's, and in ablation-ec those without EC another than those with it, so such rows differ in more than the method.
+The paper's settings have one encoder in sgm and ablation-exploration and another elsewhere
+([which](reproduce.md#vizdoom)).
+"""
+
+SCALED_INTRODUCTION = """## A quarter of the steps
+
+Rows of two ablations that have no runs of 2,000,000 steps, after 500,000, with the unchanged settings after as many.
+The paper's numbers are of its whole budget. What the rows say: [SFL](agents/sfl.md#thresholds-and-filters).
 """
 
 
@@ -65,14 +78,14 @@ class Value(NamedTuple):
 class Gathered:
     """What the files say of each experiment."""
 
-    def __init__(self, results: Path = RESULTS) -> None:
-        found = [results / f"{name}-episodes.csv.gz" for name in GATHERED]
+    def __init__(self, results: Path = RESULTS, names: Sequence[str] = GATHERED) -> None:
+        found = [results / f"{name}-episodes.csv.gz" for name in names]
         rows = summarise_runs([path for path in found if path.is_file()])
         self._success = {
             (row.experiment, row.level): Value(row.success_percent, row.standard_error, row.seeds) for row in rows
         }
         self._last: dict[str, dict[int, dict[str, str]]] = {}  # by seed, the row of the last evaluation
-        for name in GATHERED:
+        for name in names:
             self._read_indicators(results / f"{name}-indicators.csv.gz")
 
     def _read_indicators(self, path: Path) -> None:
@@ -93,8 +106,8 @@ class Gathered:
         return Value(found.mean, found.standard_error, len(cells))
 
 
-def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
-    """A row for each method, a column for each place."""
+def table_lines(table: Table, gathered: Gathered, only_run: bool = False) -> Iterator[str]:
+    """A row for each method, a column for each place; `only_run` leaves out rows without a run."""
     places = list(dict.fromkeys(column.place for column in table.columns))
     measures = {place: [column for column in table.columns if column.place == place] for place in places}
     heads = [f"{place}: {' / '.join(measure_of(one.measure).heading for one in measures[place])}" for place in places]
@@ -103,6 +116,8 @@ def table_lines(table: Table, gathered: Gathered) -> Iterator[str]:
     entries = {(entry.row, entry.place): entry for entry in table.entries}
     for row in table.rows:
         cells = [_cell(table, entries.get((row, place)), measures[place], gathered) for place in places]
+        if only_run and all(not cell or cell.startswith("-") for cell in cells):
+            continue
         yield f"| {row} | {' | '.join(cells)} |"
 
 
@@ -140,11 +155,15 @@ def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
                 yield f"| `{entry.run}` | {seeds} | {ours} | {paper} |"
 
 
-def page(gathered: Gathered) -> str:
-    """The whole page."""
+def page(gathered: Gathered, scaled: Gathered) -> str:
+    """The whole page; `scaled` are the runs with fewer steps."""
     parts = [INTRODUCTION]
     for table in TABLES.values():
         parts += [f"## {table.name}", "", f"{table.title}.", "", *table_lines(table, gathered), ""]
+    parts.append(SCALED_INTRODUCTION)
+    for name in SCALED_TABLES:
+        lines = table_lines(TABLES[name], scaled, only_run=True)
+        parts += [f"### {name}, a quarter of the steps", "", *lines, ""]
     return "\n".join(parts)
 
 
@@ -152,4 +171,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--of", metavar="METHOD", help="the rows of this method alone, as its page has them")
     method = parser.parse_args().of
-    print(page(Gathered()) if method is None else "\n".join([*method_lines(method, Gathered()), ""]), end="")
+    if method is None:
+        print(page(Gathered(), Gathered(names=SCALED)), end="")
+    else:
+        print(*method_lines(method, Gathered()), sep="\n")

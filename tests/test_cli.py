@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -296,7 +297,7 @@ def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> Non
     assert main([]) == 2
     capsys.readouterr()
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("sfl ")
+    assert capsys.readouterr().out == f"sfl {metadata.version('sfl')}\n"
     assert main(["list"]) == 0
     assert "sfl-fourroom" in capsys.readouterr().out
     main(["doctor"])

@@ -23,6 +23,23 @@ INDICATORS = {
 }
 
 
+METRIC_INDICATORS = {
+    "landmarks": ("graph/landmark_count", 1),
+    "decisions localized %": ("graph/localized_in_evaluation", 100),
+    "of these within 100 units %": ("graph/localization_within_100", 100),
+    "median edge, units": ("graph/edge_length_median", 1),
+    "edges across walls %": ("graph/edges_across_walls", 100),
+    "waypoints truly reached %": ("eval/waypoint_truly_reached", 100),
+    "waypoints given up %": ("eval/waypoint_given_up", 100),
+}
+
+
+def last_indicators(name: str, steps: int = 2_000_000) -> list[dict[str, str]]:
+    """The rows after so many steps."""
+    with gzip.open(RESULTS / f"{name}-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["env_steps"] == str(steps)]
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_the_table_of_success_is_that_of_the_rows(line: str) -> None:
     summary = summarise_runs([RESULTS / "doom-episodes.csv.gz"])
@@ -40,8 +57,7 @@ def test_the_table_of_success_is_that_of_the_rows(line: str) -> None:
 
 @pytest.mark.parametrize("line", INDICATORS)
 def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
-    with gzip.open(RESULTS / "doom-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["env_steps"] == "2000000"]
+    rows = last_indicators("doom")
     column, scale = INDICATORS[line]
     cells = []
     for maze in MAZES:
@@ -50,6 +66,52 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
     row = f"| {line} | {' | '.join(cells)} |"
     assert any(found.startswith(row) for found in read("docs/reproduce.md").splitlines()), (
         f"docs/reproduce.md needs: {row}"
+    )
+
+
+def test_the_table_of_r_as_the_metric_is_that_of_the_rows() -> None:
+    runs = {"doom": "paper-doom-sgm-random", "baselines": "reachability-doom-sgm-random"}
+    shown: dict[str, list[str]] = {}
+    for file, run in runs.items():
+        levels = [row for row in summarise_runs([RESULTS / f"{file}-episodes.csv.gz"]) if row.experiment == run]
+        assert {row.seeds for row in levels} == {3}
+        success = " / ".join(f"{row.success_percent:.1f}" for row in levels)
+        shown.setdefault("success %, easy / medium / hard", []).append(success)
+        seeds = [row for row in last_indicators(file) if row["experiment"] == run]
+        for line, (column, scale) in METRIC_INDICATORS.items():
+            values = [scale * float(row[column]) for row in seeds]
+            shown.setdefault(line, []).append(f"{min(values):,.0f}-{max(values):,.0f}")
+    page = read("docs/agents/sfl.md")
+    for line, cells in shown.items():
+        row = f"| {line} | {' | '.join(cells)} |"
+        assert f"\n{row}\n" in page, f"docs/agents/sfl.md needs: {row}"
+
+
+def test_what_is_said_of_thresholds_and_filters_is_what_the_rows_say() -> None:
+    text = " ".join(read("docs/agents/sfl.md").split())
+    rows = {row["experiment"]: row for row in last_indicators("quarter", 500_032)}
+    runs = [f"sfl-doom-sgm-random{end}" for end in ("-localize-0.80", "", "-localize-0.90", "-localize-0.95")]
+    known, right = (
+        [f"{100 * float(rows[run][f'graph/{column}']):.0f}" for run in runs]
+        for column in ("localized_in_evaluation", "localization_within_100")
+    )
+    assert "{}% of its decisions with `localize` 0.80, {}% with our 0.85, {}% with 0.90 and {}%".format(*known) in text
+    assert "within 100 units at {}, {}, {} and {}% of these".format(*right) in text
+    hardest, lowest = {}, {"easy": 100.0, "medium": 100.0, "hard": 100.0}
+    for row in summarise_runs([RESULTS / "quarter-episodes.csv.gz"]):
+        if row.level == "hardest":
+            hardest[row.experiment.removeprefix("sfl-doom-test-1-fixed").strip("-")] = f"{row.success_percent:.0f}%"
+        if row.maze == "sgm":
+            lowest[row.level] = min(lowest[row.level], row.success_percent)
+    ends = ("", "no-filter", "failures-cost-nothing", "neither-filter-nor-price")
+    said = "{} becomes {} without the filter of edges, {} when failures cost nothing, and {} without both"
+    assert said.format(*(hardest[end] for end in ends)) in text
+    assert lowest == {"easy": 96.0, "medium": 94.0, "hard": 88.0}
+    edges, free = (rows[f"sfl-doom-test-1-fixed{end}"] for end in ("", "-no-filter"))
+    counts = [f"{float(row['graph/edge_count']):,.0f}" for row in (free, edges)]
+    shares = [f"{100 * float(row['graph/edges_across_walls']):.0f}" for row in (free, edges)]
+    assert (
+        f"{counts[0]} instead of {counts[1]} edges, of which {shares[0]} instead of {shares[1]}% cross a wall" in text
     )
 
 

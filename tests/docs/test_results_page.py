@@ -20,7 +20,8 @@ TABLES_PROGRAM = benchmark("tables")
 
 
 def test_the_page_is_that_of_the_rows() -> None:
-    made = TABLES_PROGRAM.page(TABLES_PROGRAM.Gathered())
+    gathered = TABLES_PROGRAM.Gathered
+    made = TABLES_PROGRAM.page(gathered(), gathered(names=TABLES_PROGRAM.SCALED))
     assert made == read("docs/results.md"), "python benchmarks/tables.py > docs/results.md"
 
 
@@ -78,3 +79,4 @@ def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
         " | 50.0 ± 25.0 / 50.0 (2 seeds)<br>paper - / 79.4 |"
     )  # one seed does not know the second
     assert explored[3].endswith(" | -<br>paper - / 72.3 |")
+    assert list(TABLES_PROGRAM.table_lines(TABLES["ablation-exploration"], gathered, only_run=True)) == explored[:3]

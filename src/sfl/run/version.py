@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+import sfl
 from sfl.core.machine import core_count
 
 PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "minigrid", "vizdoom", "safetensors")
 
 
 def sfl_version() -> str:
-    """Version of the installed package."""
-    return package_version("sfl")
+    """Version of the code that runs, which need not be installed."""
+    return sfl.__version__
 
 
 def package_version(name: str) -> str:
