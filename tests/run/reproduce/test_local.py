@@ -199,21 +199,24 @@ def test_a_damaged_run_is_reported_and_the_others_are_made(tmp_path: Path, capsy
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_runs_that_can_be_resumed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sfl", "reproduce", "curves-minigrid", "--scale", "100", "--seeds", "1"]
-    command += ["--only", "^random-fourroom$", "--runs-dir", str(tmp_path / "runs")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+def test_ctrl_c_leaves_runs_that_can_be_resumed_and_the_reasons_of_those_that_failed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sfl", "reproduce", "all", "--scale", "100", "--seeds", "1", "--jobs", "2"]
+    command += ["--only", "^random-fourroom$|^random-doom-sgm", "--runs-dir", str(tmp_path / "runs")]
+    said, environment = tmp_path / "said", {**os.environ, "SFL_MAZES": str(tmp_path / "nowhere")}
+    with said.open("w") as err, subprocess.Popen(command, stderr=err, stdout=err, env=environment) as process:
         run = tmp_path / "runs" / "random-fourroom" / "seed-0000"
         wait_for((run / "checkpoints" / "last" / "format.json").exists)
+        wait_for(lambda: "FAILED random-doom-sgm-random seed 0: No folder" in said.read_text())
         process.send_signal(signal.SIGINT)
-        _, shown = process.communicate(timeout=300)
+        process.wait(timeout=300)
     assert process.returncode == 130
-    last = shown.strip().splitlines()[-1]
-    assert "stopped; the same command goes on where it was. 0 of 1 runs are finished" in last
+    last = said.read_text().strip().splitlines()[-1]
+    assert "stopped; the same command goes on where it was. 0 of 2 runs are finished" in last
     assert json.loads((run / "checkpoints" / "last" / "format.json").read_text())["env_steps"] > 0
     assert "stopped at step" in (tmp_path / "runs" / "logs" / "random-fourroom-seed-0000.log").read_text()
     (report,) = (tmp_path / "runs" / "reports").glob("*/report.md")
     assert "| random-fourroom seed 0 |" in report.read_text()
+    assert f"| random-doom-sgm-random seed 0 | No folder {tmp_path / 'nowhere'}" in report.read_text()
 
 
 def test_a_run_that_fails_is_reported_and_the_others_are_kept(
