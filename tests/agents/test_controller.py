@@ -84,6 +84,12 @@ def test_networks_of_a_checkpoint_are_a_start(tmp_path: Path) -> None:
     assert torch.equal(first.networks.locomotion.scores(views), second.networks.locomotion.scores(views))
 
 
+def test_strangers_are_for_r_to_learn_from_and_nothing_to_l() -> None:
+    plain, strange = (taught(replace(CONFIG, strangers=count), decisions=60).state_dict().networks for count in (0, 3))
+    other = {name.split(".")[0] for name in plain if not np.array_equal(plain[name], strange[name])}
+    assert other == {"retrieval"}
+
+
 def test_networks_that_do_not_learn_keep_no_replay() -> None:
     agent = taught(replace(CONFIG, updates_per_step=0.0), decisions=30)
     state = agent.state_dict()

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
+from sfl.agents.random_agent import RandomAgent, RandomConfig
+from sfl.agents.sgm import SGMAgent, SGMConfig
+from sfl.agents.sptm import SPTMAgent, SPTMConfig
 from sfl.core.errors import UsageError
 from sfl.data.types import Array, EnvSpec, Policy, Transitions
 from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.ppo import PPOConfig
 from sfl.learners.retrieval import RetrievalConfig
+from sfl.learners.trail import TrailConfig
 from sfl.run.rollout import EnvSession, Episode, rollout
 
 from .worlds import Run, make_corridor, one_hot
@@ -49,11 +53,34 @@ def explorer(config: ECConfig, decisions: int, seed: int = 0) -> EpisodicCuriosi
     return agent
 
 
-def test_for_the_bonus_it_walks_down_a_corridor_that_it_does_not_walk_down_without() -> None:
-    with_bonus = covered(explorer(CURIOUS, 400).policy(0))
+@pytest.fixture(scope="module")
+def curious() -> EpisodicCuriosityAgent:
+    """One that has learned."""
+    return explorer(CURIOUS, 400)
+
+
+def test_for_the_bonus_it_walks_down_a_corridor_that_it_does_not_walk_down_without(
+    curious: EpisodicCuriosityAgent,
+) -> None:
     without = covered(explorer(replace(CURIOUS, bonus=replace(CURIOUS.bonus, scale=0.0)), 400).policy(0))
-    assert with_bonus > 0.85
+    assert covered(curious.policy(0)) > 0.85
     assert without < 0.5
+
+
+@pytest.mark.parametrize(("kind", "config"), [(SPTMAgent, SPTMConfig), (SGMAgent, SGMConfig)])
+def test_it_fills_a_memory_with_the_whole_corridor_where_random_walks_fill_it_with_its_beginning(
+    kind: type[SPTMAgent] | type[SGMAgent], config: type[SPTMConfig] | type[SGMConfig], curious: EpisodicCuriosityAgent
+) -> None:
+    both = {"retrieval": CURIOUS.retrieval, "locomotion": CURIOUS.locomotion}
+    settings = config(**both, memory=TrailConfig(steps=ENVS * TIME + 1, every=1))  # type: ignore[arg-type]
+    farthest = []
+    for walks in (curious.policy(0), RandomAgent(RandomConfig(), CORRIDOR, 0)):
+        agent = kind(settings, CORRIDOR, 0, "cpu")  # type: ignore[arg-type]
+        agent.gathering.explore_with(walks)
+        Run(agent, [make_corridor(LENGTH, TIME) for _ in range(ENVS)]).go(TIME)
+        farthest.append(int(agent.gathering.trail.remembered().observations.argmax(1).max()))
+    assert farthest[0] > 0.85 * LENGTH
+    assert farthest[1] < 0.6 * LENGTH
 
 
 def weights(agent: EpisodicCuriosityAgent) -> Array:
@@ -71,6 +98,14 @@ def test_nothing_is_earned_or_learned_before_the_retrieval_network_knows_anythin
     run.go(31)
     assert agent.update()["explore/memory_size"] >= 1
     assert (weights(agent) != before).any()
+
+
+def test_a_policy_whose_learning_rate_has_fallen_to_nothing_stays() -> None:
+    agent = EpisodicCuriosityAgent(replace(CURIOUS, ppo=replace(CURIOUS.ppo, decay_steps=900)), CORRIDOR, 0, "cpu")
+    before = weights(agent)
+    Run(agent, [make_corridor(LENGTH, TIME) for _ in range(ENVS)]).go(130)  # it is improved from 1,000 steps on
+    assert agent.state_dict().counters["ppo_gradient_steps"] > 0
+    np.testing.assert_array_equal(weights(agent), before)
 
 
 class Walked:
@@ -134,6 +169,14 @@ def test_a_step_is_paid_for_what_it_led_to_in_halves_that_take_turns() -> None:
     assert len({round(reward, 4) for reward in world.rewards[0]}) > 5
 
 
+def test_the_last_decision_of_an_episode_is_settled_when_that_ends_and_not_at_the_next_one() -> None:
+    world = Walked()
+    world.begin(0, 0)
+    world.go_on(0, 1, over=True)
+    taken = world.agent._rollouts.take()
+    assert (taken.counts.tolist(), taken.ended[0, 0].item(), taken.rewards[0, 0].item()) == ([1, 0], True, 0.0)
+
+
 def test_an_episode_that_is_broken_off_ends_with_its_last_decision() -> None:
     world = Walked()
     for _ in range(2):
@@ -176,6 +219,8 @@ def test_it_looks_at_frames() -> None:
         metrics |= agent.update()
     assert {"train/value_loss", "train/retrieval_loss", "explore/bonus"} <= set(metrics)
     assert metrics["explore/memory_size"] >= 1
+    retrieval = agent.networks.retrieval  # frames are known by R as it is now
+    np.testing.assert_allclose(agent._codes(views[0]), retrieval.features(views[0]), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

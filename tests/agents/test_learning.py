@@ -1,6 +1,10 @@
-"""Learned SFL solves a small world in seconds."""
+"""Learned SFL solves a small world in seconds, and so do its ablations: a corridor asks for nothing that they lack."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
 
 from sfl.agents import make_agent
 from sfl.agents.random_agent import RandomConfig
@@ -16,14 +20,23 @@ from .worlds import CORRIDOR_FEATURES, CORRIDOR_PSI, Run, evaluate, make_corrido
 LENGTH = 16
 
 
-def test_it_learns_to_walk_a_corridor_from_end_to_end() -> None:
-    config = SFLConfig(
-        CORRIDOR_FEATURES,
-        CORRIDOR_PSI,
-        LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
-        EdgeConfig(form_every=200),
-        NavigatorConfig(),
-    )
+PAPERS = SFLConfig(
+    CORRIDOR_FEATURES,
+    CORRIDOR_PSI,
+    LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
+    EdgeConfig(form_every=200),
+    NavigatorConfig(),
+)
+UNIFORM = replace(PAPERS, navigator=NavigatorConfig(frontier="uniform"))
+CLUSTERED = replace(
+    PAPERS,
+    landmarks=replace(PAPERS.landmarks, formation="clustered", limit=8, add_every=700),
+    edges=EdgeConfig(threshold=0.0, form_every=200),  # 500 steps are left for them since the last clusters
+)
+
+
+@pytest.mark.parametrize("config", [PAPERS, UNIFORM, CLUSTERED], ids=["paper", "uniform-frontiers", "clustered"])
+def test_it_learns_to_walk_a_corridor_from_end_to_end(config: SFLConfig) -> None:
     spec = EnvSpec((LENGTH,), "float32", 3, 4)
     agent = make_agent(config, spec, seed=0)
     Run(agent, [make_corridor(LENGTH, 60) for _ in range(4)]).go(1_000)  # 4,000 environment steps

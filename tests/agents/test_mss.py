@@ -68,12 +68,13 @@ def test_without_hindsight_it_does_not_learn() -> None:
     assert success(trained(blind)) <= 0.5
 
 
-def share_reached(config: MSSConfig, views: Array, positions: Array) -> float:
+def share_reached(config: MSSConfig, views: Array, positions: Array, future: int = 1) -> float:
     """How many of the steps that an agent learns from arrive at their goals, after one walk past all views [T, V].
 
-    Goals in hindsight are those of the next step: each of them is reached. `positions` [T] are for the oracle.
+    Goals in hindsight are those of the next step, unless told otherwise: each of them is reached. `positions` [T] are
+    for the oracle.
     """
-    uvfa = replace(config.uvfa, future=1, batch_size=500, start_step=len(views) - 2, updates_per_step=10.0)
+    uvfa = replace(config.uvfa, future=future, batch_size=500, start_step=len(views) - 2, updates_per_step=10.0)
     agent = MSSAgent(replace(config, uvfa=uvfa), EnvSpec(views.shape[1:], "float32", 3, 1), 0, "cpu")
     poses, env, never = np.stack([positions, 0 * positions, 0 * positions], axis=1), np.zeros(1, int), np.zeros(1, bool)
     agent.begin_episode(0, None)
@@ -97,6 +98,12 @@ def test_so_many_of_the_goals_that_it_learns_from_are_given_in_hindsight(relabel
     """By chance a goal is the next view once in 199 times."""
     config = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=relabel))
     assert share_reached(config, CLOCK, MOMENTS) == pytest.approx(relabel + (1 - relabel) / 199, abs=0.04)
+
+
+def test_goals_in_hindsight_lie_anywhere_up_to_the_future_limit() -> None:
+    """Of four moments ahead, each as likely, one is where the step arrives."""
+    config = replace(CONFIG, uvfa=replace(CONFIG.uvfa, relabel=1.0))
+    assert share_reached(config, CLOCK, MOMENTS, future=4) == pytest.approx(1 / 4, abs=0.03)
 
 
 def test_landmarks_are_spread_and_the_way_to_a_far_goal_leads_over_them(walker: MSSAgent) -> None:
@@ -146,6 +153,45 @@ def test_a_given_goal_is_walked_to_in_training_until_the_episode_ends() -> None:
         targets.add(agent.explain(2).target)
     assert None in targets  # the bare policy has its turns again
     assert len(targets) > 1
+
+
+ONE_MAP = replace(CONFIG, map=replace(CONFIG.map, redraw_every=10**6))
+
+
+def test_in_training_the_planner_leads_to_landmarks_and_the_bare_policy_to_any_state() -> None:
+    agent = make_agent(ONE_MAP, SPEC, seed=0)
+    run = Run(agent, [make_corridor(LENGTH, 40) for _ in range(4)])
+    run.go(60)
+    drawn: tuple[set[int], set[int]] = set(), set()
+    for _ in range(60):
+        run.go(1)
+        for cells, goals in zip(drawn, agent.state_dict().graph["errand_goals"], strict=True):
+            cells.update(goals.argmax(1).tolist())
+    landmarks = set(agent.state_dict().graph["landmarks"].argmax(1).tolist())
+    assert drawn[0] <= landmarks
+    assert drawn[1] - landmarks
+
+
+def test_a_policy_has_the_landmarks_of_the_map_and_the_values_of_now() -> None:
+    agent = trained(ONE_MAP, decisions=150)
+    policy = agent.policy(seed=0)
+    assert agent.chart is not None
+    assert policy._chart is not None
+    landmarks = policy.embed(agent.chart.landmarks.numpy())
+    now = policy.compare(landmarks, landmarks)
+    np.testing.assert_allclose(policy._chart.straight, now, atol=1e-4)
+    assert np.abs(agent.chart.straight - now).max() > 0.1  # as they were when the map was drawn
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.6])
+@pytest.mark.parametrize("when", ["train", "eval"])
+def test_epsilon_is_the_share_of_random_actions(walker: MSSAgent, when: str, epsilon: float) -> None:
+    agent = MSSAgent(replace(CONFIG, **{f"{when}_epsilon": epsilon}), SPEC, 0, "cpu")  # type: ignore[arg-type]
+    agent.load_state_dict(walker.state_dict())
+    walking = agent if when == "train" else agent.policy(seed=0)
+    walking.begin_episode(0, one_hot(11, LENGTH))
+    taken = [int(walking.act(one_hot(10, LENGTH)[None], np.array([0]))[0]) for _ in range(600)]
+    assert np.mean(np.array(taken) != 1) == pytest.approx(epsilon * 2 / 3, abs=0.06)  # of three one leads there
 
 
 def test_gradient_steps_are_those_of_the_configuration() -> None:
@@ -204,6 +250,13 @@ def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw() -> None:
     assert share_reached(half, CLOCK, 0 * MOMENTS) == pytest.approx(0.5, abs=0.05)
     assert share_reached(oracle, alike, MOMENTS) == pytest.approx(0.5, abs=0.05)
     assert share_reached(half, alike, MOMENTS) == 1
+
+
+@pytest.mark.parametrize(("radius", "share"), [(0.5, 1 / 4), (1.0, 2 / 4), (2.0, 3 / 4)])
+def test_an_oracle_calls_all_that_lies_within_its_radius_reached(radius: float, share: float) -> None:
+    """On a straight way, goals are 0, 1, 2 or 3 cells from where the step arrives."""
+    oracle = replace(CONFIG, oracle=True, oracle_radius=radius, uvfa=replace(CONFIG.uvfa, relabel=1.0))
+    assert share_reached(oracle, CLOCK, MOMENTS, future=4) == pytest.approx(share, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,13 @@ def test_clustering_keeps_no_counts_and_no_trips() -> None:
     assert all(navigator.trip is None for navigator in agent._walker.navigators())
 
 
+def test_clustering_does_not_lead_from_a_landmark_that_is_no_more() -> None:
+    puppet = Puppet(eager(limit=6, formation="clustered", add_every=6), EdgeConfig()).show("abcdef" * 2)
+    assert puppet.landmarks == "abcdef"  # made anew just now, with the agent at the last of those before
+    assert puppet.show("a").agent.statistics.counts(True) == {}
+    assert puppet.show("b").agent.statistics.counts(True) == {(0, 1): 1}
+
+
 def test_a_failed_leg_is_booked_with_the_step_it_failed_at() -> None:
     agent = sfl_agent("tabular", navigator=NavigatorConfig(replan_after=1, explore_steps=1))
     run = Run(agent, fourrooms(2))
@@ -211,6 +218,25 @@ def test_a_failed_leg_is_booked_with_the_step_it_failed_at() -> None:
     times = [at for times in agent.statistics.failures.values() for at in times]
     assert all(200 <= at <= agent.env_steps for at in times)
     assert all(source != target for source, target in agent.statistics.failures)
+
+
+def test_a_leg_that_was_walked_is_booked_as_walked() -> None:
+    agent = sfl_agent("tabular", navigator=NavigatorConfig(explore_steps=1))
+    Run(agent, fourrooms(2)).go(400)
+    assert agent.update()["explore/waypoint_reached"] > 0
+    _, _, _, _, walked, _ = agent.statistics.table(directed=True)
+    assert walked.sum() > 10
+
+
+@pytest.mark.parametrize(("forget_after", "remembered"), [(0, [1, 5, 9]), (5, [5, 9]), (80_000, [1, 5, 9])])
+def test_failures_are_forgotten_at_their_age_and_with_none_given_never(
+    forget_after: int, remembered: list[int]
+) -> None:
+    puppet = Puppet(eager(), EdgeConfig(form_every=1, forget_after=forget_after))
+    for step in (1, 5, 9):
+        puppet.agent.statistics.record_failure(0, 1, step)
+    puppet.show("a" * 10)
+    assert puppet.agent.statistics.failures == {(0, 1): remembered}
 
 
 # ---- what trains psi

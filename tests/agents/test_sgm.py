@@ -19,9 +19,10 @@ from sfl.graph.sparse import SparseConfig
 from sfl.learners.locomotion import LocomotionConfig
 from sfl.learners.retrieval import RetrievalConfig
 from sfl.learners.trail import TrailConfig
+from sfl.run.rollout import Step
 
 from .views import teach, walk
-from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot
+from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot, zigzag
 
 LENGTH = 14
 SPEC = EnvSpec((LENGTH,), "float32", 3, 4)
@@ -96,6 +97,46 @@ def test_an_edge_that_cannot_be_walked_is_removed_by_trying(taught: AgentState) 
 def pairs(agent: SGMAgent) -> set[tuple[int, int]]:
     graph = agent.state_dict().graph
     return set(zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True))
+
+
+def test_each_node_has_edges_to_its_nearest_and_no_more() -> None:
+    sparse = SparseConfig(merge_cutoff=0.0, edge_cutoff=1.0, k_nearest=3)  # all are nodes, and near each other
+    config = replace(CONFIG, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), sparse=sparse)
+    agent = SGMAgent(config, EnvSpec((8,), "float32", 3, 1), 0, "cpu")
+    walk(agent, [range(8)], 8)
+    assert np.bincount(agent.state_dict().graph["edge_sources"]).tolist() == [3] * 8
+
+
+def test_cleanup_tries_all_nodes_alike_however_often_it_was_there(taught: AgentState) -> None:
+    visits = np.where(np.arange(len(taught.graph["visits"])) == 0, 0, 10**6)
+    agent, ends = agent_of(replace(taught, graph=taught.graph | {"visits": visits})), set[int]()
+    run = Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)])
+    run.go(200, lambda step: ends.update(node for env in range(4) for node in agent.explain(env).route[-1:]))
+    assert len(ends) > 3
+
+
+def test_in_cleanup_it_walks_to_where_it_says_that_it_goes(taught: AgentState) -> None:
+    agent, places, right = agent_of(taught), taught.graph["observations"].argmax(1), list[bool]()
+
+    def judge(step: Step) -> None:
+        cells = step.transitions.observations.argmax(1).tolist()
+        for env, (cell, action) in enumerate(zip(cells, step.transitions.actions.tolist(), strict=True)):
+            target = agent.explain(env).target
+            if target is not None and places[target] != cell:
+                right.append(zigzag(action, cell) == int(places[target] > cell))
+
+    Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(100, judge)
+    assert np.mean(right) > 0.5  # by chance a third
+
+
+@pytest.mark.parametrize(("threshold", "known"), [(0.0, True), (1.0, False)])
+def test_it_is_at_a_node_only_if_r_is_sure_enough(taught: AgentState, threshold: float, known: bool) -> None:
+    agent = SGMAgent(replace(CONFIG, localize_threshold=threshold), SPEC, 0, "cpu")
+    agent.load_state_dict(taught)
+    policy = agent.policy(seed=0)
+    policy.begin_episode(0, one_hot(LENGTH - 1, LENGTH))
+    policy.act(one_hot(0, LENGTH)[None], np.array([0]))
+    assert (policy.explain(0).localized is not None) == known
 
 
 def test_it_says_where_it_is_and_goes(taught: AgentState) -> None:

@@ -84,6 +84,7 @@ TINY: dict[str, AgentConfig] = {
     "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
+    "sfl-uniform": replace(_tiny, navigator=replace(_navigator, frontier="uniform")),
     "sfl-clustered": replace(_tiny, landmarks=replace(_landmarks, formation="clustered", add_every=130)),
     "sfl-reachability": replace(
         _tiny,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sfl.core.errors import UsageError
 from sfl.data.types import GOAL, Array
-from sfl.graph.navigator import NavigatorConfig, draw_frontier, draw_route, first_waypoint
+from sfl.graph.navigator import Frontier, Navigator, NavigatorConfig, draw_frontier, draw_route, first_waypoint
 from sfl.graph.planning import Planner
 
 from .drawing import draw
@@ -317,6 +318,17 @@ def test_frontiers_are_drawn_in_inverse_proportion_to_visits() -> None:
     observed = frequencies([0, 1, 3, 4], [0, 1, 9, 4, 2], "inverse-visits")
     np.testing.assert_allclose(observed, expected, atol=0.012)  # 3.5 standard deviations
     np.testing.assert_allclose(frequencies([0, 1, 3, 4], [0, 1, 9, 4, 2], "uniform"), 0.25, atol=0.012)
+
+
+@pytest.mark.parametrize(("rule", "ends"), [("inverse-visits", {3}), ("uniform", {0, 1, 2, 3, 4})])
+def test_trips_lead_where_nobody_was_or_by_the_ablation_to_all_landmarks(rule: Frontier, ends: set[int]) -> None:
+    script = Script(frontier=3)
+    script.navigator = Navigator(replace(script.navigator.config, frontier=rule))
+    drawn = set()
+    for _ in range(60):
+        script.begin().see(0)
+        drawn.add(script.route[-1])
+    assert drawn == ends  # of all that can be reached; only 3 was not visited
 
 
 def test_among_several_routes_rank_r_has_weight_exp_minus_r() -> None:

@@ -86,6 +86,16 @@ def test_soft_value_iteration_stays_near_the_shortest_paths_where_edges_are_shor
     assert (np.diff(found.values[0]) < 0).all()
 
 
+def test_value_iteration_is_as_soft_as_it_is_told_to_be() -> None:
+    """Two ways lead from 0 to 3, of four steps and of five: the longer one counts as well, unless planning is sharp."""
+    values = np.full((4, 4), -99.0)
+    values[0, 1] = values[1, 3] = values[0, 2] = -1.0
+    values[2, 3] = -2.0
+    sharp, soft = (LandmarkMap(values, MapConfig(clip=-3.0, sharpness=much)).values[0, 3] for much in (50.0, 0.9))
+    assert sharp == pytest.approx(-4.0)
+    assert -5.0 < soft < -4.2
+
+
 def test_landmarks_beyond_the_threshold_are_joined_to_their_nearest_only() -> None:
     far = LandmarkMap(LINE, MapConfig(clip=-1.0))
     into = (far.edges > UNREACHABLE / 2).sum(0) - 1  # less the diagonal
@@ -118,6 +128,11 @@ def test_a_goal_within_the_threshold_but_not_near_is_one_of_the_ways() -> None:
     shares = drawn(two, np.array([-6.0, -99.0]), np.array(-12.0), np.array([-6.0, -99.0]))
     assert shares[0] == pytest.approx(0.5, abs=0.05)
     assert shares[2] == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_near_goal_is_walked_to_though_a_way_over_a_landmark_is_as_good() -> None:
+    two = LandmarkMap(np.array([[0.0, -99.0], [-99.0, 0.0]]), MapConfig(clip=-25.0, direct=-10.0))
+    assert drawn(two, np.array([-3.0, -99.0]), np.array(-6.0), np.array([-3.0, -99.0]))[2] == 1
 
 
 def test_far_from_all_landmarks_the_nearest_one_is_the_way_unless_it_is_not_kept() -> None:

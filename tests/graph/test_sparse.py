@@ -30,6 +30,14 @@ def test_a_node_without_neighbours_takes_nothing_in() -> None:
     assert choose_nodes(on_a_line([0.0, 0.02]), CONFIG).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("way", [(2, 0), (0, 2)])
+def test_what_looks_like_a_node_in_one_direction_only_stays_apart(way: tuple[int, int]) -> None:
+    distance = on_a_line([0.0, 0.3, 0.02])
+    assert choose_nodes(distance, CONFIG).tolist() == [0, 1]
+    distance[way] = 0.2  # above the cutoff, though its neighbour lies as it does
+    assert choose_nodes(distance, CONFIG).tolist() == [0, 1, 2]
+
+
 def doubles() -> Array:
     """Places 0, 0.3 and 2, 2.3; the last is seen at 2 and looks like the one at 0, but its neighbours are others."""
     distance = on_a_line([0.0, 0.3, 2.3, 2.0])

@@ -73,6 +73,15 @@ def test_an_environment_with_fewer_steps_is_bootstrapped_from_its_own_last() -> 
     assert both[:, 1].tolist() == [alone.item(), 0.0, 0.0]
 
 
+@pytest.mark.parametrize(("gamma", "trace"), [(0.9, 0.0), (0.9, 1.0), (0.5, 0.7)])
+def test_what_is_learned_from_has_the_discount_and_the_lambda_of_the_settings(gamma: float, trace: float) -> None:
+    taken = experience(column([1.0, 0.0, 2.0]), column([0.5, 1.0, 0.0, 4.0]), torch.zeros(3, 1, dtype=torch.bool))
+    ppo = PPO(PPOConfig(gamma=gamma, trace=trace, epochs=1, minibatches=1), CHAIN, 0, CPU)
+    (batch,) = ppo._minibatches(taken)
+    expected = (advantages(taken, gamma, trace) + taken.steps.values).flatten()
+    torch.testing.assert_close(batch.returns.sort().values, expected.sort().values)
+
+
 @pytest.mark.parametrize(
     ("ratio", "gain", "loss", "follows"),
     [
@@ -144,6 +153,35 @@ def test_it_finds_the_better_action_of_each_state() -> None:
         likely = ppo.network(torch.eye(2))[0].softmax(1)
     assert likely[0, 1] > 0.9
     assert likely[1, 0] > 0.9
+
+
+def test_for_the_entropy_a_policy_that_is_paid_nothing_gives_up_its_habit() -> None:
+    ppo, views = PPO(PPOConfig(dim=8, entropy=1.0, learning_rate=1e-2), CHAIN, 0, CPU), torch.eye(2)
+    with torch.no_grad():
+        ppo.network.policy.bias.copy_(torch.tensor([3.0, 0.0]))
+        before = entropy_of(ppo.network(views)[0])
+    nothing = torch.zeros(2)
+    for _ in range(100):
+        ppo._step(Minibatch(Decisions(views, nothing.long(), nothing, nothing), nothing, nothing), 0.1)
+    assert before < 0.3
+    assert entropy_of(ppo.network(views)[0]) > 0.6  # of at most log 2
+
+
+def test_gradients_are_no_longer_than_their_bound() -> None:
+    ppo, nothing = PPO(PPOConfig(dim=8, gradient_norm=0.5), CHAIN, 0, CPU), torch.zeros(2)
+    ppo._step(Minibatch(Decisions(torch.eye(2), nothing.long(), nothing, nothing), nothing, nothing + 1_000.0), 0.1)
+    gradients = [part.grad.flatten() for part in ppo.network.parameters() if part.grad is not None]
+    assert torch.cat(gradients).norm().item() == pytest.approx(0.5, abs=1e-4)
+
+
+def test_a_small_bonus_counts_as_much_as_a_large_one_and_steps_that_were_not_made_count_nothing() -> None:
+    rewards, none_ended = torch.tensor([[1.0, 2.0], [3.0, 99.0], [5.0, 99.0]]), torch.zeros(3, 2, dtype=torch.bool)
+    for scale in (1.0, 0.001):
+        ppo = PPO(PPOConfig(epochs=1, minibatches=1), CHAIN, 0, CPU)
+        (batch,) = ppo._minibatches(experience(scale * rewards, torch.zeros(4, 2), none_ended, [3, 1]))
+        assert len(batch.advantages) == 4
+        assert batch.advantages.mean().item() == pytest.approx(0.0, abs=1e-5)
+        assert batch.advantages.std(correction=0).item() == pytest.approx(1.0, abs=1e-3)
 
 
 def test_learning_rate_and_clip_fall_to_nothing() -> None:

@@ -98,9 +98,12 @@ def test_it_is_read_without_what_only_learning_needs(explored: RunFolder, tmp_pa
     assert one == other
 
 
-def test_its_actions_are_those_of_the_frozen_policy(explored: RunFolder) -> None:
-    experiment = curious(explored)
-    assert isinstance(experiment.agent, SPTMConfig)
+@pytest.mark.parametrize("kind", [SPTMConfig, SGMConfig])
+def test_its_actions_are_those_of_the_frozen_policy(
+    explored: RunFolder, kind: type[SPTMConfig] | type[SGMConfig]
+) -> None:
+    experiment = curious(explored, kind)
+    assert isinstance(experiment.agent, SPTMConfig | SGMConfig)
     training = _Training(experiment, 5, "cpu")
     training.lend_explorer()
     alone = find_explorer(experiment.agent.memory, experiment.env, 5, "cpu").policy
