@@ -69,12 +69,25 @@ def test_it_stays_on_its_route_while_that_looks_right_and_looks_everywhere_else_
     assert guide.explanation().localized == 9
 
 
+def test_on_its_route_it_looks_for_itself_only_so_far_ahead() -> None:
+    guide = Guide(CONFIG, CHAIN, ONE_WALK, near(n10=0.9))
+    guide.step(near(n3=1.0), 0.0)
+    guide.step(near(n5=0.7, n9=0.9), 0.0)  # 9 looks more like it, but lies six nodes on
+    assert guide.place == 5
+
+
 def test_lost_it_walks_at_random_for_some_steps_and_looks_again() -> None:
     guide = Guide(replace(CONFIG, lost_steps=3), CHAIN, ONE_WALK, near(n10=0.9))
     assert [guide.step(near(n3=0.94), 0.0) for _ in range(3)] == [None] * 3
     assert guide.place is None
     assert guide.step(near(n3=0.96), 0.0) == 4
     assert [guide.step(near(n8=1.0), 0.0) for _ in range(1)] == [9]  # off the route, but it is sure
+
+
+def test_lost_it_does_not_look_before_its_random_steps_are_over() -> None:
+    guide = Guide(replace(CONFIG, lost_steps=3), CHAIN, ONE_WALK, near(n10=0.9))
+    assert guide.step(near(n3=0.94), 0.0) is None
+    assert [guide.step(near(n3=1.0), 0.0) for _ in range(3)] == [None, None, 4]
 
 
 def test_the_goal_itself_is_the_end_of_the_route() -> None:
@@ -139,7 +152,8 @@ def test_it_walks_a_zigzag_from_end_to_end_and_cannot_without_its_graph() -> Non
 
 
 def test_the_memory_has_every_so_many_decisions_of_each_walk() -> None:
-    agent = SPTMAgent(replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=40, every=3)), SPEC, 0, "cpu")
+    config = replace(LEARNER, updates_per_step=0.0, shortcuts=replace(LEARNER.shortcuts, merge_starts=False))
+    agent = SPTMAgent(replace(config, memory=TrailConfig(steps=40, every=3)), SPEC, 0, "cpu")
     seen: list[int] = []
     Run(agent, [make_corridor(LENGTH, 7) for _ in range(4)]).go(
         12, lambda step: seen.extend(step.transitions.observations.argmax(1).tolist())
@@ -166,7 +180,27 @@ def test_another_explorer_fills_the_memory() -> None:
     agent = SPTMAgent(replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=40, every=1)), SPEC, 0, "cpu")
     agent.gathering.explore_with(Ahead(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 30) for _ in range(4)]).go(12)
-    assert agent.state_dict().graph["observations"].argmax(1).tolist() == list(range(10)) * 4
+    assert agent.state_dict().graph["observations"].argmax(1).tolist() == [0, *list(range(1, 10)) * 4]
+
+
+def test_walks_that_begin_with_one_view_share_their_first_node() -> None:
+    """They part at once, and no median joins them: without this no way would lead from one to the other."""
+
+    def graph_of(walks: list[list[int]], merge_starts: bool) -> tuple[list[int], set[tuple[int, int]]]:
+        shortcuts = ShortcutConfig(count=0, merge_starts=merge_starts)
+        config = replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), shortcuts=shortcuts)
+        agent = SPTMAgent(config, EnvSpec((7,), "float32", 3, 2), 0, "cpu")
+        walk(agent, walks, 7)
+        graph = agent.state_dict().graph
+        edges = zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True)
+        return graph["observations"].argmax(1).tolist(), {pair for pair in edges if pair[0] < pair[1]}
+
+    parted = [[0, 1, 2, 3], [0, 4, 5, 6]]
+    assert graph_of(parted, True) == ([0, 1, 2, 3, 4, 5, 6], {(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6)})
+    chains = {(0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7)}
+    assert graph_of(parted, False) == ([0, 1, 2, 3, 0, 4, 5, 6], chains)
+    # On the way a view may be that of another place: there the median is needed.
+    assert graph_of([[0, 1, 2, 3], [4, 0, 5, 6]], True) == ([0, 1, 2, 3, 4, 0, 5, 6], chains)
 
 
 def test_a_stretch_that_two_walks_share_becomes_shortcuts_and_single_views_that_they_share_do_not() -> None:
@@ -186,6 +220,15 @@ def test_a_stretch_that_two_walks_share_becomes_shortcuts_and_single_views_that_
     graph = agent.state_dict().graph
     edges = set(zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True))
     assert {pair for pair in edges if pair[1] - pair[0] > 1} == {(node, 16 + node) for node in range(8, 16)}
+
+
+def test_nodes_of_one_walk_are_joined_across_the_distance_that_is_set_and_not_below() -> None:
+    shortcuts = ShortcutConfig(count=100, window=0, distance=5)  # as many as there can be
+    config = replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), shortcuts=shortcuts)
+    agent = SPTMAgent(config, EnvSpec((8,), "float32", 3, 1), 0, "cpu")
+    walk(agent, [range(8)], 8)
+    graph = agent.state_dict().graph
+    assert set(np.abs(graph["edge_targets"] - graph["edge_sources"]).tolist()) == {1, 5, 6, 7}
 
 
 @pytest.mark.parametrize(

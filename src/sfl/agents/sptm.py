@@ -1,8 +1,8 @@
 """Semi-parametric topological memory (Savinov, Dosovitskiy, Koltun, ICLR 2018).
 
 How alike are two observations: the chance, by the retrieval network R, that they are a few decisions apart. Which
-become nodes: every so many decisions one, of walks made for it. When is there an edge: between neighbours in time, and
-between the pairs that R, smoothed along both walks, finds nearest.
+become nodes: every so many decisions one, of walks made for it; walks that begin with one view share their first. When
+is there an edge: between neighbours in time, and between the pairs that R, smoothed along both walks, finds nearest.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ class ShortcutConfig:
     """The score of a pair is the median over this many nodes before and after, along both walks; 0 = its own."""
     distance: int = 6
     """Nodes of one walk must lie at least this far apart."""
+    merge_starts: bool = True
+    """Walks that begin with exactly the same view share their first node. From a fixed start they all do, but part too
+    soon for a median along them to join them there."""
 
     def __post_init__(self) -> None:
         for name, least in {"count": 0, "window": 0, "distance": 1}.items():
@@ -94,8 +97,11 @@ class Memory:
         views = NodeViews.of(seen.observations, retrieval)
         scores = retrieval.reachable(views.features, views.features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
-        edges = unit_edges(len(seen), np.concatenate([temporal_pairs(seen.walks), shortcuts]))
-        return cls(views, seen.origin, seen.walks, Planner(edges))
+        pairs = np.concatenate([temporal_pairs(seen.walks), shortcuts])
+        kept, number = one_start(seen.observations, seen.walks) if config.merge_starts else 2 * (np.arange(len(seen)),)
+        joined = number[pairs]
+        edges = unit_edges(len(kept), joined[joined[:, 0] != joined[:, 1]])
+        return cls(views.at(kept), seen.origin[kept], seen.walks[kept], Planner(edges))
 
     def state(self) -> dict[str, Array]:
         """Plain arrays, with all that acting needs."""
@@ -166,6 +172,15 @@ class Guide:
     def explanation(self) -> Explanation:
         """What the last action was for."""
         return Explanation(self.place, self.target, self.route, self.route_found, arrived=self.arrived)
+
+
+def one_start(observations: Array, walks: Array) -> tuple[Array, Array]:
+    """The nodes that are kept [K], and for all [N] which of them they are: of walks [N] that begin with the same
+    observation, of [N, ...], only the first keeps its start."""
+    stands_for, first = np.arange(len(walks)), dict[bytes, int]()
+    for node in np.flatnonzero(np.diff(walks, prepend=-1)).tolist():
+        stands_for[node] = first.setdefault(observations[node].tobytes(), node)
+    return np.unique(stands_for, return_inverse=True)
 
 
 def nearest_nodes(near: Array, count: int) -> Array:
@@ -267,6 +282,7 @@ class SPTMAgent:
         if self.gathering.trail.is_full:
             self._memory = self._now()
             self.gathering.forget()
+            nodes = len(self._memory.origin)
         return metrics | self._counts(nodes)
 
     def _counts(self, nodes: int) -> Metrics:

@@ -93,8 +93,9 @@ def ec_maze(maze: str) -> Experiment:
     """Episodic Curiosity as the paper has it explore for SPTM and SGM.
 
     Its twelve environments with 256 steps between two improvements are 128 with 24: as many steps, and a GPU waits
-    less. Episodes of all begin together: R is trained between two of them, so that a memory is all of one R, with an
-    example for 2 steps. It has no use for goals, so that it is hardly asked to reach any.
+    less. Episodes of all begin together: R is trained between two of them, so that a memory is of one R (but for the
+    first member of half of them, which begin a decision earlier), with an example for 2 steps. It has no use for
+    goals, so that it is hardly asked to reach any.
     """
     train = TrainConfig(steps=2_000_000, env_count=128, eval_every=0, checkpoint_every=500_000, log_every=10_000)
     together = 500 * train.env_count
