@@ -306,11 +306,12 @@ def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> Non
         assert f"a step in sfl/{world}-v0 does what it should" in shown
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+@pytest.mark.parametrize("word", ["--help", "list"])
+def test_a_reader_that_has_seen_enough_is_no_error(word: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "sfl", "--help"], env=SOURCES, stdout=writing, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "sfl", word], env=SOURCES, stdout=writing, stderr=subprocess.PIPE, check=False
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")

@@ -135,6 +135,15 @@ def test_episodic_curiosity_has_the_numbers_of_the_papers_table(maze: str) -> No
     assert shorter.train.steps == shorter.agent.ppo.decay_steps == 200_000
 
 
+@pytest.mark.parametrize("name", ["sfl-fourroom", "mss-fourroom", "sfl-doom-sgm-random", "random-fourroom"])
+def test_a_tenth_of_the_budget_has_as_many_evaluations_and_checkpoints_and_ten_times_the_budget_more(name: str) -> None:
+    whole = experiments.get(name).train
+    tenth, ten = (experiments.scaled(experiments.get(name), factor).train for factor in (0.1, 10))
+    assert (tenth.steps * 10, ten.steps) == (whole.steps, whole.steps * 10)
+    for every in ("eval_every", "checkpoint_every", "log_every"):
+        assert getattr(tenth, every) * 10 == getattr(whole, every) == getattr(ten, every)
+
+
 @pytest.mark.parametrize("name", ["sptm-doom-sgm-random", "sgm-doom-sgm-random", "ec-sgm-doom-test-1-fixed"])
 def test_a_tenth_of_the_budget_fills_a_tenth_of_the_memory_and_leaves_the_rest_to_cleanup(name: str) -> None:
     whole, tenth = experiments.get(name), experiments.scaled(experiments.get(name), 0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -143,6 +144,20 @@ def test_one_environment_will_do(tasks: TaskSet) -> None:
     )
 
 
+def test_worlds_are_environments_with_goals(tasks: TaskSet) -> None:
+    with pytest.raises(UsageError, match=r"worlds must be a configuration or environments, at least one, got \[1\]"):
+        sfl.evaluate(Forward(), list(tasks), [1])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r"CartPole.* shows no desired_goal; sfl.envs.GoalWrapper gives"):
+        sfl.evaluate(Forward(), list(tasks), gymnasium.make("CartPole-v1"))
+
+
+def test_a_copy_must_be_able_to_act(tasks: TaskSet) -> None:
+    with pytest.raises(UsageError, match=r"What Learner.policy returns lacks begin_episode, act, explain"):
+        sfl.evaluate(Learner(Learner(Forward())), tasks)
+
+
 def test_tasks_are_those_of_an_experiment_not_of_a_name() -> None:
+    with pytest.raises(UsageError, match="seed must be 0 or more, got -1"):
+        sfl.tasks_of(FOURROOM, seed=-1)
     with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'sfl-fourroom'; sfl\.experiments\.get"):
         sfl.tasks_of("sfl-fourroom")  # type: ignore[arg-type]

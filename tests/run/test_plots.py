@@ -14,7 +14,8 @@ from sfl.envs import GymConfig
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.export import export
 from sfl.run.plots import draw
-from sfl.run.plots.success import steps_text, success_curve
+from sfl.run.plots.style import SCREEN
+from sfl.run.plots.success import steps_text, success_curve, success_figure
 from sfl.run.train import train
 
 from .worlds import random_experiment
@@ -106,6 +107,12 @@ def test_a_curve_ends_where_the_first_seed_does() -> None:
 def test_seeds_evaluated_at_different_steps_are_all_shown() -> None:
     curve = success_curve(rows(0, 500, 2) + rows(1, 600, 4))
     assert (curve.steps.tolist(), curve.percent.tolist(), curve.error.tolist()) == ([500, 600], [20, 40], [0, 0])
+
+
+def test_an_axis_without_curves_goes_to_the_last_step() -> None:
+    """A policy that was evaluated once is a level, which says nothing of steps."""
+    figure = success_figure(rows(0, 4_000, 2) + rows(1, 4_000, 3), SCREEN).figure
+    assert figure.axes[0].get_xlim() == (0, 4_000)
 
 
 def test_steps_on_an_axis_are_short() -> None:

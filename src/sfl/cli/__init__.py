@@ -88,6 +88,7 @@ def main(args: Sequence[str] | None = None) -> int:
 REMEDIES = {
     errno.ENOENT: "make that folder first, or choose another path",
     errno.EEXIST: "a file is in the place of a folder; move it away or choose another path",
+    errno.EISDIR: "a folder is in the place of a file; move it away or choose another path",
     errno.ENOTDIR: "a part of that path is a file; choose another path",
     errno.EACCES: "choose a path that you may use",
     errno.EPERM: "choose a path that you may use",
@@ -99,9 +100,9 @@ REMEDIES = {
 
 
 def _in_words(error: OSError) -> str:
-    place = f" {error.filename}" if error.filename else ""
+    place = f": {error.filename}" if error.filename else ""
     remedy = REMEDIES.get(error.errno or 0)
-    return str(error) if remedy is None else f"{error.strerror}:{place}; {remedy}."
+    return str(error) if remedy is None else f"{error.strerror}{place}; {remedy}."
 
 
 def _dispatch(args: list[str]) -> int:

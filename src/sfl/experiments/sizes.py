@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from sfl.agents import AgentConfig
@@ -12,9 +11,8 @@ from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
-from sfl.core.config import require
 from sfl.envs.config import DoomConfig
-from sfl.run.config import Experiment
+from sfl.run.config import Experiment, require_scale
 
 
 def tiny(experiment: Experiment) -> Experiment:
@@ -76,9 +74,12 @@ def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
 
 def scaled(experiment: Experiment, factor: float) -> Experiment:
     """The same experiment with another budget of environment steps."""
-    require(math.isfinite(factor) and factor > 0, f"--scale must be a positive number, got {factor}.")
-    steps = max(1, round(experiment.train.steps * factor))
-    agent = experiment.agent
+    require_scale(factor)
+    train, agent = experiment.train, experiment.agent
+    steps = max(1, round(train.steps * factor))
+    if factor < 1:  # as many evaluations and checkpoints as ever, not fewer: curves keep their points
+        intervals = {name: getattr(train, name) for name in ("eval_every", "checkpoint_every", "log_every")}
+        train = replace(train, **{name: max(1, round(every * factor)) for name, every in intervals.items() if every})
     if isinstance(agent, ECConfig):  # its learning rate falls over the run
         agent = replace(agent, ppo=replace(agent.ppo, decay_steps=steps))
     if isinstance(agent, SFLConfig) and agent.landmarks.formation == "clustered":  # else none would ever be formed
@@ -87,4 +88,4 @@ def scaled(experiment: Experiment, factor: float) -> Experiment:
     if isinstance(agent, SPTMConfig | SGMConfig):  # else the walks would take the whole run: no graph, no cleanup
         walked = max(1, round(agent.memory.steps * factor))
         agent = replace(agent, memory=replace(agent.memory, steps=walked))
-    return replace(experiment, agent=agent, train=replace(experiment.train, steps=steps))
+    return replace(experiment, agent=agent, train=replace(train, steps=steps))

@@ -12,7 +12,7 @@ import numpy as np
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.data.types import Agent, Array, EnvSpec, Explanation, Observation, Policy
-from sfl.envs import EnvConfig, Task
+from sfl.envs import EnvConfig, Task, is_goal_env
 from sfl.run.config import Experiment
 from sfl.run.evaluate import EpisodeRow, Label, eval_tasks
 from sfl.run.evaluate import evaluate as pose
@@ -47,6 +47,7 @@ def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None)
     """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
     if not isinstance(experiment, Experiment):
         raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
+    require(seed >= 0, f"seed must be 0 or more, got {seed}.")
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
     return TaskSet(experiment.env, tuple(eval_tasks(experiment.env, config, seed)), config.parallel)
 
@@ -93,23 +94,34 @@ def _world_of(
 def _checked(worlds: Any) -> EnvConfig | Sequence[Env] | None:
     """A configuration, or environments; one alone will do."""
     if isinstance(worlds, gymnasium.Env):
-        return [worlds]
-    several = isinstance(worlds, Sequence) and len(worlds) > 0 and not isinstance(worlds, str)
+        worlds = [worlds]
+    several = isinstance(worlds, Sequence) and len(worlds) > 0 and all(isinstance(env, gymnasium.Env) for env in worlds)
+    if several:
+        _require_goals(worlds)
     if worlds is None or several or isinstance(worlds, get_args(EnvConfig)):
         return cast(EnvConfig | Sequence[Env] | None, worlds)
     raise UsageError(f"worlds must be a configuration or environments, at least one, got {worlds!r}.")
 
 
-def _require_methods(agent: Any, whose: str = "") -> None:
+def _require_goals(envs: Sequence[gymnasium.Env[Any, Any]]) -> None:
+    for env in envs:
+        if not is_goal_env(env):
+            raise UsageError(f"{env} shows no desired_goal; sfl.envs.GoalWrapper gives any environment goals.")
+
+
+def _require_methods(agent: Any) -> None:
+    """Of an agent or a policy; what an agent's `policy` gives is looked at when it is there."""
     if isinstance(agent, type):
         raise UsageError(f"{agent.__name__} is a class; give an object of it.")
-    if callable(getattr(agent, "policy", None)):
-        return
-    lacking = [name for name in POLICY_METHODS if not callable(getattr(agent, name, None))]
+    if not callable(getattr(agent, "policy", None)):
+        _require_policy(agent, type(agent).__name__)
+
+
+def _require_policy(policy: Any, whose: str) -> None:
+    lacking = [name for name in POLICY_METHODS if not callable(getattr(policy, name, None))]
     if lacking:
-        kind = whose or type(agent).__name__
         needed = ", ".join(POLICY_METHODS)
-        raise UsageError(f"{kind} lacks {', '.join(lacking)}; an agent needs policy(seed), or itself {needed}.")
+        raise UsageError(f"{whose} lacks {', '.join(lacking)}; an agent needs policy(seed), or itself {needed}.")
 
 
 class CheckedAgent:
@@ -124,7 +136,7 @@ class CheckedAgent:
         if not callable(getattr(self._agent, "policy", None)):
             return self
         copy = self._agent.policy(seed)
-        _require_methods(copy, f"What {self._name}.policy returns")
+        _require_policy(copy, f"What {self._name}.policy returns")
         return CheckedAgent(copy, self._spec)
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:

@@ -33,6 +33,14 @@ class TrainConfig:
         require(self.log_every >= 1, f"train.log-every must be 1 or more, got {self.log_every}.")
 
 
+MOST_SCALE = 1_000_000
+
+
+def require_scale(factor: float) -> None:
+    """A part or a multiple of the steps of an experiment."""
+    require(0 < factor <= MOST_SCALE, f"--scale must be a positive number up to {MOST_SCALE:,}, got {factor}.")
+
+
 @dataclass(frozen=True)
 class EvalConfig:
     """Which tasks an evaluation poses."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import io
 import json
 import os
 import select
@@ -14,9 +16,14 @@ from typing import Any
 
 def print_table(cells: Sequence[Sequence[str]], prose: bool = False) -> None:
     """Show rows of text, headings first; numbers are set to the right, `prose` to the left."""
+    import rich.console
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+
+    class Console(rich.console.Console):
+        def on_broken_pipe(self) -> None:
+            """As for every other output; rich would end the program as if it had failed."""
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     # Into a pipe nothing may be cut off, however narrow rich believes the terminal to be.
     width = 1 + sum(3 + max(map(len, column)) for column in zip(*cells, strict=True))
@@ -42,10 +49,16 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write mappings with the same keys to a CSV file, in place of what it held; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(csv_text(rows))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Mappings with the same keys as the text of a CSV file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def reader_has_left() -> bool:

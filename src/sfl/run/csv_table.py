@@ -58,9 +58,13 @@ def _cell(value: Any) -> Any:
 
 
 def read_columns(path: Path) -> dict[str, list[float]]:
-    """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left."""
+    """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left,
+    and of a file that is no table there is nothing."""
     whole = path.read_text(errors="replace").rpartition("\n")[0]
-    rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
+    try:
+        rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
+    except csv.Error:
+        return {}
     return {name: [_number(row[name]) for row in rows] for name in (rows[0] if rows else ())}
 
 

@@ -237,10 +237,13 @@ def read_episodes(path: Path) -> list[EpisodeRow]:
             if tuple(reader.fieldnames or ()) != EPISODE_COLUMNS:
                 raise UsageError(f"{path} does not have the columns of episodes.csv: {','.join(EPISODE_COLUMNS)}.")
             return [_episode_row(row) for row in reader]
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as evaluation episodes: {error}.") from error
 
 
 def _episode_row(row: dict[str, Any]) -> EpisodeRow:
     numbers = ("seed", "env_steps", "pair", "budget", "success", "steps")
-    return EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})
+    found = EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})
+    if found.success not in (0, 1):
+        raise ValueError(f"success is 0 or 1, not {found.success}")
+    return found

@@ -22,7 +22,7 @@ from sfl.cli import main
 from sfl.core.errors import SflError, UsageError
 from sfl.run.folder import read_config
 from sfl.run.reproduce import cluster
-from sfl.run.reproduce.cluster import connect, holds, resources
+from sfl.run.reproduce.cluster import answering, asked_words, holds, resources
 from sfl.run.reproduce.needs import GRID_NEED, MAZE_NEED
 from sfl.run.train import train
 
@@ -49,19 +49,22 @@ def test_an_address_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPa
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     with pytest.raises(SflError, match=f"No Ray cluster answers at --address 127.0.0.1:{port} .*is its head running"):
-        connect(f"127.0.0.1:{port}")
+        answering(f"127.0.0.1:{port}")
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    with pytest.raises(SflError, match=f"No Ray cluster answers at --address 127.0.0.1:{port} "):
+        answering("auto")
     for nowhere in ("a..b:6379", "127.0.0.1:99999"):
         with pytest.raises(SflError, match=f"No Ray cluster answers at --address {nowhere} "):
-            connect(nowhere)
+            answering(nowhere)
     for wrong in ("somewhere", "ray://head:10001", "head:"):
         with pytest.raises(UsageError, match="--address must be auto or HOST:PORT"):
-            connect(wrong)
+            answering(wrong)
     monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 2.0)
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         with pytest.raises(SflError, match="it is no healthy Ray cluster"):
-            connect(f"127.0.0.1:{deaf.getsockname()[1]}")
+            answering(f"127.0.0.1:{deaf.getsockname()[1]}")
 
 
 def test_no_more_is_asked_for_than_one_node_has() -> None:
@@ -73,6 +76,18 @@ def test_no_more_is_asked_for_than_one_node_has() -> None:
     assert grid == {"num_cpus": 1, "memory": 1_000_000_000, "num_gpus": 0}
     assert resources(MAZE_NEED, [large]) == {"num_cpus": 4, "memory": 5_000_000_000, "num_gpus": 0}
     assert resources(GRID_NEED, []) == grid  # a cluster whose nodes are still to come
+    assert asked_words(maze) == "2 cores and 3 GB, 0.25 of a GPU"
+    assert asked_words(grid) == "1 core and 1 GB"
+
+
+def test_settings_follow_the_folder_of_runs_whatever_it_is_called(tmp_path: Path) -> None:
+    old = '/somewhere/päths "of" mine'
+    body = {"experiment": {"networks": f"{old}/a/seed-0000/n.safetensors", "other": f"see {old}/", "several": [1, old]}}
+    (tmp_path / "config.json").write_text(json.dumps(body))
+    cluster._readdress(tmp_path, old, "/there")
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        "experiment": {"networks": "/there/a/seed-0000/n.safetensors", "other": f"see {old}/", "several": [1, old]}
+    }
 
 
 def test_what_dead_tasks_have_left_is_removed(tmp_path: Path) -> None:
@@ -123,7 +138,7 @@ def node_of_a_run(nodes: list[Any]) -> Any:
 def test_runs_of_a_killed_node_are_resumed_on_another(
     nodes: tuple[Any, list[Any]],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its node dies after the first checkpoint came home; how far the run is by then depends on the machine."""
@@ -140,7 +155,7 @@ def test_runs_of_a_killed_node_are_resumed_on_another(
     words = [*WORDS, "--seeds", "3", "--jobs", "1", "--address", nodes[0].address, "--runs-dir", str(runs)]
     assert main(words) == 0
     killer.join(60)
-    shown = capsys.readouterr().err
+    shown = capfd.readouterr().err
     lost = re.search(
         r"KILLED sfl-fourroom seed (\d): its node or worker was lost .*it is resumed from step [1-9]", shown
     )
@@ -151,3 +166,33 @@ def test_runs_of_a_killed_node_are_resumed_on_another(
     assert experiment.train.steps == STEPS
     uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
     assert (resumed / "episodes.csv").read_bytes() == uninterrupted.episodes.read_bytes()
+
+
+@needs_ray
+@pytest.mark.slow
+def test_when_the_whole_cluster_is_lost_the_command_says_so_and_reports(
+    nodes: tuple[Any, list[Any]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray then ends the process that drives it."""
+    runs = tmp_path / "runs"
+    monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 120.0)
+
+    def kill() -> None:
+        while not any(map(is_half_way, runs.glob("*/seed-????"))):
+            time.sleep(0.02)
+        for node in [*nodes[1], nodes[0].head_node]:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    killer = Thread(target=kill, daemon=True)
+    killer.start()
+    words = [*WORDS, "--seeds", "2", "--address", nodes[0].address, "--runs-dir", str(runs)]
+    assert main(words) == 1
+    killer.join(60)
+    last = capfd.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith(f"sfl: The Ray cluster at {nodes[0].address} was lost; once it is back, the same command")
+    assert "of 2 runs are finished; see " in last
+    (report,) = (runs / "reports").glob("*/report.md")
+    assert "sfl-fourroom seed" in report.read_text()

@@ -94,8 +94,10 @@ def test_a_folder_of_other_settings_stops_everything(made: Path, capsys: pytest.
         (["table-randon"], "Did you mean 'table-random'?"),
         (["curves-minigrid", "--seeds", "0"], "--seeds must be 1 or more, got 0."),
         (["curves-minigrid", "--jobs", "0"], "--jobs must be 1 or more, got 0."),
-        (["curves-minigrid", "--scale", "-1"], "--scale must be a positive number, got -1.0."),
-        (["curves-minigrid", "--scale", "inf"], "--scale must be a positive number, got inf."),
+        (["curves-minigrid", "--seeds", "1000000"], "--seeds must be at most 9,999, got 1000000."),
+        (["curves-minigrid", "--scale", "-1"], "--scale must be a positive number up to 1,000,000, got -1.0."),
+        (["curves-minigrid", "--scale", "nan"], "--scale must be a positive number up to 1,000,000, got nan."),
+        (["curves-minigrid", "--scale", "1e308"], "--scale must be a positive number up to 1,000,000, got 1e+308."),
         (["curves-minigrid", "--device", "tpu"], "--device must be auto, cpu or cuda, got 'tpu'."),
         (["curves-minigrid", "--address", "node:1"], "--address node:1 is for a Ray cluster; add --engine ray"),
         (["curves-minigrid", "--only", "nothing"], "No row matches --only 'nothing'"),
@@ -145,7 +147,7 @@ def worker_of(run: PlannedRun) -> Iterator[int]:
             words = cmdline.read_bytes().decode().split("\0")
         except OSError:
             continue
-        if str(run.path.parents[1]) in words or str(run.path) in words:
+        if f"--runs-dir={run.path.parents[1]}" in words or str(run.path) in words:
             yield int(cmdline.parent.name)
 
 
@@ -236,6 +238,19 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report
     assert "## Runs that failed" in report
     assert "| random-doom-sgm-random seed 0 |" in report
+
+
+def test_a_run_that_cannot_be_started_is_reported_and_the_others_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "-runs"  # a name that looks like an option
+    (runs / "logs" / "random-fourroom-seed-0001.log").mkdir(parents=True)
+    assert main([*WORDS, f"--runs-dir={runs}", "--only", "^random-fourroom$", "--seeds", "2"]) == 1
+    shown = capsys.readouterr().err
+    assert "FAILED random-fourroom seed 1: [Errno 21] Is a directory" in shown
+    assert "done   random-fourroom seed 0 (1 of 2)" in shown
+    (report,) = (runs / "reports").glob("*/report.md")
+    assert "| random-fourroom seed 1 | [Errno 21] Is a directory" in report.read_text()
 
 
 def test_reports_of_patterns_that_no_folder_can_be_called_after_are_told_apart() -> None:

@@ -119,7 +119,7 @@ def test_a_run_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
     assert made.episodes.read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "twice", "binary", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "twice", "binary", "long", "gone", "wrong"])
 def test_rows_that_are_not_whole_count_as_no_evaluation(tmp_path: Path, damage: str) -> None:
     (run,) = random_runs(tmp_path, seeds=1)
     episodes = train(run.experiment, 0, tmp_path, "cpu").episodes
@@ -128,12 +128,34 @@ def test_rows_that_are_not_whole_count_as_no_evaluation(tmp_path: Path, damage: 
     if damage == "gone":
         episodes.unlink()
     else:
-        changed = {"cut": whole[:-1], "twice": [*whole, whole[-1]], "binary": ["\x00\xff"]}[damage]
+        successes = [line.replace(",0,", ",7,") for line in whole]
+        changed = {
+            "cut": whole[:-1],
+            "twice": [*whole, whole[-1]],
+            "binary": ["\x00\xff"],
+            "long": [*whole, '"', "x" * 200_000],
+            "wrong": successes,
+        }[damage]
         episodes.write_bytes("".join(changed).encode("latin-1"))
     assert progress_of(run) is Progress.BROKEN_OFF
     with pytest.raises(SflError, match=rf"; move {run.path} away to make the run again\.$") as caught:
         start_words(run, tmp_path, run.path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["eval.csv", "train.csv"])
+@pytest.mark.parametrize("damage", ["cut", "long", "gone"])
+def test_measures_that_do_not_go_to_the_end_count_as_damage(tmp_path: Path, name: str, damage: str) -> None:
+    """A table would show an earlier number as the last one."""
+    (run,) = random_runs(tmp_path, seeds=1)
+    file = train(run.experiment, 0, tmp_path, "cpu").path / name
+    whole = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([whole[0], '"' + "x" * 200_000 + "\n", *whole[1:]] if damage == "long" else whole[:-1]))
+    if damage == "gone":
+        file.unlink()
+    assert progress_of(run) is Progress.BROKEN_OFF
+    with pytest.raises(SflError, match=rf"{name} does not go to the end of the run; move {run.path} away"):
+        start_words(run, tmp_path, run.path)
 
 
 def test_the_last_line_of_a_log(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def success_figure(rows: Sequence[EpisodeRow], style: Style) -> Plate:
             if own:
                 _draw_curve(axes, success_curve(own), experiment, CURVES[place % len(CURVES)], style)
         axes.set_title(name, fontsize=style.font(12))
-        _draw_axes(axes, style)
+        _draw_axes(axes, style, until=max(row.env_steps for row in rows if row.level == level))
         axes.set_ylabel("success (%)" if style.titled or number == 1 else "", fontsize=style.font(11))
     drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
     named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
@@ -81,10 +81,13 @@ def _about_experiment(rows: Sequence[EpisodeRow], experiment: str) -> str:
     return f"{experiment}, seed {seeds}, {max(row.env_steps for row in own):,} steps"
 
 
-def _draw_axes(axes: Axes, style: Style) -> None:
+def _draw_axes(axes: Axes, style: Style, until: int) -> None:
     axes.set_xlabel("environment steps", fontsize=style.font(11))
     axes.set_ylim(-3, 103)
-    axes.set_xlim(left=0)
+    if axes.collections:
+        axes.set_xlim(left=0)
+    else:  # no curve, but levels alone: they say nothing of where the axis ends
+        axes.set_xlim(0, until)
     axes.xaxis.set_major_formatter(lambda value, _: steps_text(value))
     axes.tick_params(labelsize=style.font(10), width=style.size(0.8), length=style.size(3.5))
     axes.grid(color="#E5E5E5", linewidth=style.size(0.8))

@@ -122,10 +122,10 @@ def _before(one: Pretraining) -> Phase:
 
 def _pretrained(run: RunFolder) -> list[Pretraining]:
     """As the run noted when it began; a run of an earlier version is asked by its configuration."""
-    noted = _facts(run).get("pretraining")
-    if noted is None:
+    try:
+        return [Pretraining(**one) for one in _facts(run)["pretraining"]]
+    except (KeyError, TypeError):  # not noted, or damaged
         return pretraining_of(read_config(run.path)[0].agent)
-    return [Pretraining(**one) for one in noted]
 
 
 def _facts(run: RunFolder) -> dict[str, Any]:

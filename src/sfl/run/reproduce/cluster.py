@@ -6,6 +6,8 @@ the run is resumed elsewhere from the last parcel that came. Nodes need sfl and 
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -142,7 +144,17 @@ def _readdress(folder: Path, old: str, new: str) -> None:
     """Settings that name a file among the runs follow it."""
     config = RunFolder(folder).config
     if config.is_file():
-        config.write_text(config.read_text().replace(f'"{old}/', f'"{new}/'))
+        body = json.loads(config.read_text())
+        config.write_text(json.dumps(_renamed(body, f"{old}/", f"{new}/"), indent=2) + "\n")
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """The same with another beginning of every text that begins with `old`."""
+    if isinstance(value, dict):
+        return {key: _renamed(part, old, new) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_renamed(part, old, new) for part in value]
+    return new + value.removeprefix(old) if isinstance(value, str) and value.startswith(old) else value
 
 
 class Submitted(NamedTuple):
@@ -177,6 +189,13 @@ def holds(node: dict[str, float], asked: dict[str, float]) -> bool:
     return all(node.get(kinds[name], 0) >= amount for name, amount in asked.items())
 
 
+def asked_words(asked: dict[str, float]) -> str:
+    """What a run asks for, for people."""
+    gpu = f", {asked['num_gpus']:g} of a GPU" if asked["num_gpus"] else ""
+    cores = "1 core" if asked["num_cpus"] == 1 else f"{asked['num_cpus']:g} cores"
+    return f"{cores} and {asked['memory'] / 1e9:g} GB{gpu}"
+
+
 class RayEngine:
     """One task for each run, with what it takes declared."""
 
@@ -186,6 +205,7 @@ class RayEngine:
         self._ray = connect(address)
         self.failures: list[Failure] = []
         self._running: dict[Any, Submitted] = {}
+        self._waiting: set[Path] = set()  # runs that no node can hold, of which that has been said
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
@@ -223,7 +243,7 @@ class RayEngine:
             device = device_of(run.experiment, self._device)
             try:
                 order = self._order(run, device)
-            except SflError as error:
+            except (SflError, OSError) as error:
                 queue.fail(run, str(error))
                 continue
             asked = resources(need_of(run.experiment, device), self._nodes())
@@ -255,12 +275,22 @@ class RayEngine:
         """Tasks that no node is left for are ordered anew, as the nodes are now: they would wait forever."""
         nodes = self._nodes()
         for task, (run, asked) in list(self._running.items()):
-            granted = any(holds(node, asked) for node in nodes)
+            if any(holds(node, asked) for node in nodes):
+                self._waiting.discard(run.path)
+                continue
             need = need_of(run.experiment, device_of(run.experiment, self._device))
-            if not granted and resources(need, nodes) != asked:
+            if resources(need, nodes) != asked:
                 self._ray.cancel(task, force=True)
                 del self._running[task]
                 queue.killed(run, "no node is left that has what it asked for")
+            elif run.path not in self._waiting:
+                self._waiting.add(run.path)
+                note(f"{run.title} waits for a node with {asked_words(asked)}: the cluster has none (`ray status`).")
+
+    def _lay_down(self, parcel: Parcel, run: PlannedRun) -> None:
+        if parcel.packed:
+            unpack(parcel.packed, run.path)
+            _readdress(run.path, parcel.home, str(self._runs_dir))
 
     def _receive(self, task: Any, queue: Queue) -> None:
         run, errors = self._running[task].run, self._ray.exceptions
@@ -277,9 +307,13 @@ class RayEngine:
             del self._running[task]
             queue.killed(run, f"its node or worker was lost ({type(error).__name__})")
             return
-        if parcel.packed:
-            unpack(parcel.packed, run.path)
-            _readdress(run.path, parcel.home, str(self._runs_dir))
+        try:
+            self._lay_down(parcel, run)
+        except OSError as error:
+            self._ray.cancel(task, force=True)
+            del self._running[task]
+            queue.fail(run, str(error))
+            return
         if parcel.code is None:
             return
         del self._running[task]
@@ -291,16 +325,24 @@ class RayEngine:
             queue.ended(run, parcel.said if parcel.code else "")
 
 
-def connect(address: str) -> Any:
-    """Ray, connected; an address that does not answer is refused within seconds."""
-    try:
-        import ray
-    except ImportError as error:
-        raise SflError("--engine ray needs the package ray; install it with `pip install ray`.") from error
-    if ray.is_initialized():
-        return ray
+def answering(address: str) -> str:
+    """The address, if a cluster answers there, and else it is refused within seconds; `auto` is what RAY_ADDRESS names,
+    or a cluster of this machine."""
+    if importlib.util.find_spec("ray") is None:
+        raise SflError("--engine ray needs the package ray; install it with `pip install ray`.")
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or address
     if address != "auto":
         _require_answer(address)
+    return address
+
+
+def connect(address: str) -> Any:
+    """Ray, connected to a cluster that answers."""
+    import ray
+
+    if ray.is_initialized():
+        return ray
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:

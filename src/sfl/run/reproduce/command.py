@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from sfl.core.errors import SflError
 from sfl.run.device import require_known, resolve
 from sfl.run.interrupt import RunStoppedError
 from sfl.run.progress import note
-from sfl.run.reproduce.cluster import RayEngine
+from sfl.run.reproduce.apart import ClusterLostError, RayApart
 from sfl.run.reproduce.local import LocalEngine
 from sfl.run.reproduce.needs import Machine, estimate, look_at, most_at_once, this_machine
 from sfl.run.reproduce.pages import write_report
@@ -61,23 +62,24 @@ def reproduce(
 
     `plan_only` says what would be made, and reports what is there.
     """
-    tables, engine = chosen_tables(name), _engine(where)
+    tables = chosen_tables(name)
     title = shlex.join(["sfl", "reproduce", name, *_words(sizes, only)])
-    plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
-    refuse_other_settings(plan.runs)
-    states = look_at(plan.runs)
-    require_writable(where.out)
-    _announce(plan, states, where, engine.room())
-    left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
-    failures: list[Failure] = []
-    try:
-        if left and not plan_only:
-            failures = engine.make(left)
-    except RunStoppedError as stopped:
-        files = _report(title, sizes, plan, engine.failures, where.out)[0]
-        done = sum(state is Progress.FINISHED for state in look_at(plan.runs).values())
-        raise RunStoppedError(f"{stopped} {done} of {len(plan.runs)} runs are finished; see {files[0]}.") from None
-    files, summary = _report(title, sizes, plan, failures, where.out)
+    with contextlib.closing(_engine(where)) as engine:
+        plan = make_plan(tables, known, configure, where.runs_dir, sizes, only)
+        refuse_other_settings(plan.runs)
+        states = look_at(plan.runs)
+        require_writable(where.out)
+        _announce(plan, states, where, engine.room())
+        left = [run for run in plan.runs if states[run.path] is not Progress.FINISHED]
+        try:
+            if left and not plan_only:
+                engine.make(left)
+        except (RunStoppedError, ClusterLostError) as stopped:
+            files = _report(title, sizes, plan, engine.failures, where.out)[0]
+            done = sum(state is Progress.FINISHED for state in look_at(plan.runs).values())
+            said = f"{stopped} {done} of {len(plan.runs)} runs are finished; see {files[0]}."
+            raise type(stopped)(said) from None
+    files, summary = _report(title, sizes, plan, engine.failures, where.out)
     return Reproduced(tuple(files), summary)
 
 
@@ -93,7 +95,7 @@ def _engine(where: Where) -> Engine:
     """An engine that cannot work is refused before anything is planned."""
     if where.engine == "ray":
         require_known(where.device)
-        return RayEngine(where.runs_dir, where.address, where.device, where.jobs)
+        return RayApart(where.runs_dir, where.address, where.device, where.jobs)
     require(
         where.address == "auto", f"--address {where.address} is for a Ray cluster; add --engine ray or leave it out."
     )

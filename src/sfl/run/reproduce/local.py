@@ -111,22 +111,26 @@ class LocalEngine:
         """What this machine has free."""
         return self._machine
 
+    def close(self) -> None:
+        """There is nothing to leave."""
+
     def _start(self, queue: Queue, lock: int) -> None:
         while (run := queue.take(self._fits)) is not None:
-            try:
-                words = start_words(run, self._runs_dir, run.path)
-            except SflError as error:
-                queue.fail(run, str(error))
-                continue
-            follow_move(run)
             device = device_of(run.experiment, self._device)
             need = need_of(run.experiment, device)
             gpu = self._machine.take(need, alone=True)
             assert gpu is not None
-            log = log_file(self._runs_dir, run)
             several = self._machine.gpu_names[gpu] if need.gpu_memory and len(self._machine.gpus) > 1 else None
-            with log.open("ab") as out:
-                process = start_process(words, device, out, several, lock)
+            try:
+                words = start_words(run, self._runs_dir, run.path)
+                follow_move(run)
+                log = log_file(self._runs_dir, run)
+                with log.open("ab") as out:
+                    process = start_process(words, device, out, several, lock)
+            except (SflError, OSError) as error:
+                self._machine.give_back(need, gpu)
+                queue.fail(run, str(error))
+                continue
             note(f"{words[0]:6} {run.title}")
             self._running.append(Job(run, process, log, need, gpu))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sfl.run.console import write_rows
+from sfl.run.console import csv_text
 from sfl.run.reproduce import budget_cells
 from sfl.run.reproduce.layout import Cells, Grid, Paragraph, Picture, Section, as_html, as_markdown
 from sfl.run.reproduce.measures import measure_of
@@ -15,7 +15,7 @@ from sfl.run.reproduce.summary import Cell, Summary, TableSummary
 
 
 def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> list[Path]:
-    """Write report.md, report.html, report.csv, budgets.csv and the curves; each page whole or not at all.
+    """Write report.md, report.html, report.csv, budgets.csv and the curves; each file whole or not at all.
 
     `remark`: what must be known before the numbers are read.
     """
@@ -23,20 +23,24 @@ def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> l
     pictures = [part for section in sections for part in section.parts if isinstance(part, Picture)]
     texts = {"report.md": as_markdown(title, sections, remark), "report.html": as_html(title, sections, remark)}
     texts |= {f"{picture.name}.svg": picture.svg for picture in pictures}
+    rows = [csv_row(table, cell) for table in summary.tables for cell in table.cells]
+    spent = [row for table in summary.tables for row in budget_cells.budget_rows(table.table.name, table.budgets)]
+    texts["report.csv"] = csv_text(rows or [dict.fromkeys(CSV_COLUMNS, "")])
+    texts["budgets.csv"] = csv_text(spent or [dict.fromkeys(budget_cells.CSV_COLUMNS, "")])
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         _write_whole(out / name, text)
-    rows = [csv_row(table, cell) for table in summary.tables for cell in table.cells]
-    write_rows(out / "report.csv", rows or [dict.fromkeys(CSV_COLUMNS, "")])
-    spent = [row for table in summary.tables for row in budget_cells.budget_rows(table.table.name, table.budgets)]
-    write_rows(out / "budgets.csv", spent or [dict.fromkeys(budget_cells.CSV_COLUMNS, "")])
     return [out / name for name in ("report.md", "report.csv", "report.html", "budgets.csv")]
 
 
 def _write_whole(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)  # on a full disk it may be what fills it
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _sections(found: TableSummary) -> list[Section]:
@@ -65,7 +69,8 @@ READING = (
 def _curves(table: str, place: str, rows: Sequence[Any]) -> Picture:
     from sfl.run.plots.success import success_svg
 
-    return Picture(f"{table}-{place}", f"Success over environment steps in {place}", success_svg(rows))
+    caption = f"Success over environment steps in {place}; what was evaluated once is a dashed line"
+    return Picture(f"{table}-{place}", caption, success_svg(rows))
 
 
 def main_cells(found: TableSummary) -> Cells:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,8 @@ from typing import Any
 
 from sfl.core.config import require, to_json
 from sfl.core.errors import UsageError
-from sfl.run.config import Experiment
+from sfl.run.config import Experiment, require_scale
+from sfl.run.csv_table import read_columns
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.reproduce.tables import Entry, Table
 
@@ -21,6 +21,8 @@ Configure = Callable[[Sequence[str]], Experiment]
 """What `sfl train` makes of its words: the experiment with all its settings."""
 
 SHOWN_DIFFERENCES = 3
+MOST_SEEDS = 9_999
+"""As many as the names of run folders have room for."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Sizes:
 
     def __post_init__(self) -> None:
         require(self.seeds is None or self.seeds >= 1, f"--seeds must be 1 or more, got {self.seeds}.")
-        require(math.isfinite(self.scale) and self.scale > 0, f"--scale must be a positive number, got {self.scale}.")
+        require((self.seeds or 1) <= MOST_SEEDS, f"--seeds must be at most {MOST_SEEDS:,}, got {self.seeds}.")
+        require_scale(self.scale)
 
     @property
     def remark(self) -> str:
@@ -234,7 +237,17 @@ def damage_of(run: PlannedRun, path: Path) -> str:
         pairs = sorted(row.pair for row in rows if row.level == level)
         if pairs != list(range(_task_count(run, folder, level))):
             return f"{folder.episodes} does not hold the whole of its last evaluation"
+    every = run.experiment.train.log_every
+    for name, until in (("eval.csv", steps), ("train.csv", steps // every * every)):
+        if until and _last_step(path / name) < until:
+            return f"{path / name} does not go to the end of the run"
     return ""
+
+
+def _last_step(table: Path) -> float:
+    """Of the last whole row of train.csv or eval.csv; 0 without one."""
+    steps = read_columns(table).get("env_steps", []) if table.is_file() else []
+    return steps[-1] if steps else 0.0
 
 
 def _task_count(run: PlannedRun, folder: RunFolder, level: str) -> int:
@@ -289,7 +302,7 @@ def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
     for run in runs:
         file = RunFolder(run.path).config
         body = _read_json(file)
-        if body is None:
+        if body is None or not isinstance(body.get("experiment"), dict):
             if run.path.exists():
                 raise UsageError(f"{run.path} has no readable config.json; move it away or choose another --runs-dir.")
             continue

@@ -41,6 +41,9 @@ class Engine(Protocol):
     def room(self) -> Machine:
         """What runs can have, all of them together."""
 
+    def close(self) -> None:
+        """Nothing more is to be made."""
+
 
 class Queue:
     """Which run is next, what became of each, and how often a killed one was tried."""
@@ -115,7 +118,7 @@ def start_words(run: PlannedRun, runs_dir: Path, path: Path) -> list[str]:
         shutil.rmtree(path)
     if path.exists():
         return ["resume", str(path)]
-    return ["train", *run.words, "--runs-dir", str(runs_dir)]
+    return ["train", *run.words, f"--runs-dir={runs_dir}"]
 
 
 def require_usable(run: PlannedRun, path: Path) -> None:
