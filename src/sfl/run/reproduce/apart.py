@@ -5,6 +5,7 @@ The command then still says what happened, and writes its report.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -90,14 +91,12 @@ def _drive(pipe: Connection, parent: int, settings: tuple[Path, str, str, int | 
     os.setsid()  # Ctrl-C reaches the command alone, which hands it on
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     engine: RayEngine | None = None
-    with StopRequest():
+    with StopRequest(), contextlib.suppress(EOFError, BrokenPipeError):  # nothing is to be made, or nobody waits for it
         try:
             engine = RayEngine(*settings)
             pipe.send((engine.room(), engine.failures))
             engine.make(pipe.recv())
             pipe.send((None, engine.failures))
-        except EOFError:  # there is nothing to make
-            return
         except SflError as error:
             pipe.send((error, [] if engine is None else engine.failures))
 
