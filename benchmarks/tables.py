@@ -47,10 +47,11 @@ report of `sfl reproduce` has them too. What each method is: [README](../README.
 given: [budgets](reproduce.md#fair-budgets).
 
 Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made before their localization preferred places
-with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)). There are three pairs of pre-trained
-networks ([which rows have which](agents/controller.md#results)): in sgm, the controller's row has another than SPTM's
-and SGM's, and in ablation-ec those without EC another than those with it, so such rows differ in more than the method.
-The paper's settings have one encoder in sgm and ablation-exploration and another elsewhere
+with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)), and those of SPTM in test-1 and test-4
+before walks from a fixed start were joined there ([why it matters](agents/ec-sptm.md#results)). There are three pairs
+of pre-trained networks ([which rows have which](agents/controller.md#results)): in sgm, the controller's row has
+another than SPTM's and SGM's, and in ablation-ec those without EC another than those with it, so such rows differ in
+more than the method. The paper's settings have one encoder in sgm and ablation-exploration and another elsewhere
 ([which](reproduce.md#vizdoom)).
 """
 
