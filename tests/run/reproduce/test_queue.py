@@ -233,4 +233,4 @@ def test_rates_of_finished_runs_make_the_estimate(tmp_path: Path) -> None:
     )
     left = estimate([half], look_at([half]), 1, "cpu")
     assert (left.broken_off, left.seconds) == (1, pytest.approx(10 + 1_200 / 20_000))  # what is done is not counted
-    assert str(estimate(runs[:1], {runs[0].path: Progress.FINISHED}, 1, "cpu")) == "1 runs: all finished."
+    assert str(estimate(runs[:1], {runs[0].path: Progress.FINISHED}, 1, "cpu")) == "1 run: all finished."

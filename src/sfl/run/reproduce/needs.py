@@ -142,11 +142,12 @@ class Estimate:
 
     def __str__(self) -> str:
         total = self.finished + self.broken_off + self.missing
+        runs = "1 run" if total == 1 else f"{total} runs"
         left = f"{self.missing} to make, {self.broken_off} to go on with, {self.finished} finished"
         if self.finished == total:
-            return f"{total} runs: all finished."
+            return f"{runs}: all finished."
         basis = f"; the rate of {self.guessed} of them is guessed" if self.guessed else ""
-        return f"{total} runs: {left}; about {_in_words(self.seconds)} of training, evaluation not counted{basis}."
+        return f"{runs}: {left}; about {_in_words(self.seconds)} of training, evaluation not counted{basis}."
 
 
 def _in_words(seconds: float) -> str:
