@@ -98,7 +98,9 @@ class Memory:
         scores = retrieval.reachable(views.features, views.features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
         pairs = np.concatenate([temporal_pairs(seen.walks), shortcuts])
-        kept, number = one_start(seen.observations, seen.walks) if config.merge_starts else 2 * (np.arange(len(seen)),)
+        kept = number = np.arange(len(seen))
+        if config.merge_starts:
+            kept, number = one_start(seen.observations, seen.walks)
         joined = number[pairs]
         edges = unit_edges(len(kept), joined[joined[:, 0] != joined[:, 1]])
         return cls(views.at(kept), seen.origin[kept], seen.walks[kept], Planner(edges))
