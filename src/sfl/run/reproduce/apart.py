@@ -51,7 +51,8 @@ class RayApart:
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
         """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
-        self._pipe.send(list(runs))
+        with contextlib.suppress(ConnectionError):  # it is gone already, and its answer is that
+            self._pipe.send(list(runs))
         self._answer()
         return self.failures
 
