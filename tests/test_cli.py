@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -315,6 +316,12 @@ def test_a_reader_that_has_seen_enough_is_no_error(word: str) -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_an_output_that_is_closed_is_no_error() -> None:
+    command = f"{shlex.quote(sys.executable)} -m sfl list >&-"
+    done = subprocess.run(command, shell=True, env=SOURCES, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_help_of_an_experiment_shows_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

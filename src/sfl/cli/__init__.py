@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,6 +64,8 @@ FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
+    if sys.stdout is None:  # closed by whoever started this: nobody reads what is printed
+        sys.stdout = io.StringIO()
     try:
         code = _dispatch(list(sys.argv[1:] if args is None else args))
         sys.stdout.flush()

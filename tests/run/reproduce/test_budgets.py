@@ -194,13 +194,12 @@ def test_tables_for_people_and_programs(made: Made) -> None:
     assert sum(row["env_steps"] for row in rows[2:-2]) == rows[-1]["env_steps"] == 960
 
 
-def test_a_run_of_an_earlier_version_is_asked_by_its_configuration(made: Made) -> None:
+@pytest.mark.parametrize("noted", [None, 7, [{"a": 1}]])
+def test_a_run_that_did_not_note_its_pretraining_is_asked_by_its_configuration(made: Made, noted: object) -> None:
     facts = made.controller.path / "system.json"
     before = facts.read_text()
-    body = json.loads(before)
-    del body["pretraining"]
     try:
-        facts.write_text(json.dumps(body))
+        facts.write_text(json.dumps(json.loads(before) | {"pretraining": noted}))
         entry = Entry("Controller", "fourroom", "controller-x")
         assert budget_of(made.runs, entry, [made.controller]).total(before=True)[0].env_steps == 2_400
     finally:

@@ -111,9 +111,10 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
         refuse_other_settings([replace(run, experiment=other)])
     with pytest.raises(UsageError, match="seed is 0 there and 1 here"):
         refuse_other_settings([replace(run, seed=1)])
-    RunFolder(run.path).config.write_text("{")
-    with pytest.raises(UsageError, match=r"has no readable config\.json"):
-        refuse_other_settings([run])
+    for damage in ("{", "{}", '{"experiment": null}'):
+        RunFolder(run.path).config.write_text(damage)
+        with pytest.raises(UsageError, match=r"has no readable config\.json; move it away or choose another"):
+            refuse_other_settings([run])
 
 
 def test_a_folder_of_runs_may_be_moved(tmp_path: Path) -> None:
