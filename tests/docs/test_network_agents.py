@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sfl.agents.controller import ControllerConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.graph.navigator import NavigatorConfig
+from sfl.run.folder import read_episodes
 from sfl.run.report import summarise_runs
 
 from .pages import ROOT, read
@@ -68,6 +70,23 @@ def test_the_table_of_trials_is_that_of_the_rows() -> None:
             shares = [float(row[f"graph/{name}"] or "nan") for row in indicators if row["experiment"] == run]
             said.append("" if np.isnan(shares).any() else f" {100 * np.mean(shares):.0f}")
         assert lines[f"| `{run}`"].endswith(f" | {' / '.join(cells)} |{said[0]} |{said[1]} |"), run
+
+
+def test_what_is_said_of_shared_starts_is_what_the_rows_say() -> None:
+    outcomes: dict[str, Counter[str]] = {}
+    for row in read_episodes(RESULTS / "tuning-episodes.csv.gz"):
+        outcomes.setdefault(row.experiment, Counter())[row.outcome] += 1
+    apart, merged = (outcomes[f"trial-starts-{kind}"] for kind in ("apart", "merged"))
+    assert set(apart) == {"no_route", "reached"}
+    assert set(merged) == {"timeout", "reached"}
+    reached = f"{merged['reached']} instead of {apart['reached']}"
+    assert f"all {apart['no_route']} episodes that fail" in read("docs/agents/controller.md")
+    assert f"{reached} of {apart.total()} reach the goal" in read("docs/agents/controller.md")
+    page = " ".join(read("docs/agents/ec-sptm.md").split())
+    assert (
+        f"{apart['no_route']} of {apart.total()} episodes failed for want of a route before and none does now" in page
+    )
+    assert f"{reached} reach the goal" in page
 
 
 def test_the_scores_are_those_of_the_rows() -> None:

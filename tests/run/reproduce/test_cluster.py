@@ -106,9 +106,10 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[Any]]]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "src"))
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    yield cluster, [cluster.add_node(num_cpus=1) for _ in range(2)]
-    cluster.shutdown()
+    monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 120.0)  # as many as a busy machine takes
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    yield made, [made.add_node(num_cpus=1) for _ in range(2)]
+    made.shutdown()
 
 
 def is_half_way(run: Path) -> bool:
@@ -136,14 +137,10 @@ def node_of_a_run(nodes: list[Any]) -> Any:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the node of a run in /proc")
 def test_runs_of_a_killed_node_are_resumed_on_another(
-    nodes: tuple[Any, list[Any]],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    nodes: tuple[Any, list[Any]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its node dies after the first checkpoint came home; how far the run is by then depends on the machine."""
     runs = tmp_path / "runs"
-    monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 120.0)  # as many as a busy machine takes
 
     def kill() -> None:
         while not (any(map(is_half_way, runs.glob("*/seed-????"))) and (node := node_of_a_run(nodes[1]))):
@@ -171,14 +168,10 @@ def test_runs_of_a_killed_node_are_resumed_on_another(
 @needs_ray
 @pytest.mark.slow
 def test_when_the_whole_cluster_is_lost_the_command_says_so_and_reports(
-    nodes: tuple[Any, list[Any]],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    nodes: tuple[Any, list[Any]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Ray then ends the process that drives it."""
     runs = tmp_path / "runs"
-    monkeypatch.setattr(cluster, "HEALTHY_WITHIN", 120.0)
 
     def kill() -> None:
         while not any(map(is_half_way, runs.glob("*/seed-????"))):

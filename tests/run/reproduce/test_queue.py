@@ -10,6 +10,7 @@ import pytest
 
 from sfl import experiments
 from sfl.core.errors import SflError, UsageError
+from sfl.run.evaluate import EPISODE_COLUMNS
 from sfl.run.folder import RunFolder, held
 from sfl.run.reproduce.needs import (
     Machine,
@@ -128,13 +129,14 @@ def test_rows_that_are_not_whole_count_as_no_evaluation(tmp_path: Path, damage: 
     if damage == "gone":
         episodes.unlink()
     else:
-        successes = [line.replace(",0,", ",7,") for line in whole]
+        place = EPISODE_COLUMNS.index("success")
+        parts = [line.split(",") for line in whole[1:]]
         changed = {
             "cut": whole[:-1],
             "twice": [*whole, whole[-1]],
             "binary": ["\x00\xff"],
             "long": [*whole, '"', "x" * 200_000],
-            "wrong": successes,
+            "wrong": [whole[0], *(",".join([*part[:place], "7", *part[place + 1 :]]) for part in parts)],
         }[damage]
         episodes.write_bytes("".join(changed).encode("latin-1"))
     assert progress_of(run) is Progress.BROKEN_OFF

@@ -309,7 +309,7 @@ class RayEngine:
             return
         try:
             self._lay_down(parcel, run)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # no room for it, or settings that came in pieces
             self._ray.cancel(task, force=True)
             del self._running[task]
             queue.fail(run, str(error))
