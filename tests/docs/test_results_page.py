@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from dataclasses import astuple
 from pathlib import Path
 
@@ -29,6 +30,28 @@ def test_the_page_is_that_of_the_rows() -> None:
 def test_the_page_of_a_method_has_its_rows(method: str) -> None:
     made = "".join(f"{line}\n" for line in TABLES_PROGRAM.method_lines(method, TABLES_PROGRAM.Gathered()))
     assert read(f"docs/agents/{method}.md").count(made) == 1, f"python benchmarks/tables.py --of {method}:\n{made}"
+
+
+def test_what_a_careful_reader_is_told_is_what_the_rows_say() -> None:
+    pages = {page: " ".join(read(page).split()) for page in ("README.md", "docs/results.md")}
+    with (TABLES_PROGRAM.RESULTS / "budgets.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["run"].startswith("paper-doom-")]
+    taught = {row["run"]: float(row["gradient_steps"]) for row in rows if row["source"].startswith("encoder")}
+    few, many = (f"{steps:,.0f}" for steps in sorted(set(taught.values())))
+    in_four_thousand = {run for run, steps in taught.items() if steps == min(taught.values())}
+    assert in_four_thousand == {"paper-doom-sgm-random"} | {run for run in taught if run.endswith("-frontiers")}
+    assert f"had {few} to {many} gradient steps" in pages["README.md"]
+    assert f"had {few} gradient steps in sgm and ablation-exploration and {many} elsewhere" in pages["docs/results.md"]
+    gathered = TABLES_PROGRAM.Gathered()
+    levels = [gathered.value("random-doom-sgm-random", level) for level in ("easy", "medium", "hard")]
+    paper = [TABLES_PROGRAM.paper_number("table-random", "random", "sgm", one) for one in ("easy", "medium", "hard")]
+    ours = " / ".join(f"{one.mean:.0f}" for one in levels)
+    theirs = " / ".join(f"{one.value:.0f}" for one in paper)
+    assert all(f"the random policy has {ours} here and {theirs} in the paper" in text for text in pages.values())
+    for rooms in (6, 8):
+        run = f"sfl-multiroom-n{rooms}"
+        shares = " / ".join(f"{gathered.value(run, level).mean:.0f}" for level in ("paper", "any"))
+        assert re.search(rf"`{run}` (reaches )?{shares}%", pages["docs/results.md"])
 
 
 def episodes(experiment: str, seed: int, successes: int) -> list[EpisodeRow]:
