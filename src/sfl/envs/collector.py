@@ -525,10 +525,8 @@ class _Walks:
 
     def _rarest(self) -> _Restart:
         """Of a few places the one that fewest walks have passed, the nearer of two."""
-        drawn = self.rng.integers(len(self._restarts), size=16).tolist()
-        return min(
-            (self._restarts[one] for one in drawn), key=lambda one: (self._visits.get(one.place, 0), one.elapsed)
-        )
+        drawn = [self._restarts[number] for number in map(int, self.rng.integers(len(self._restarts), size=16))]
+        return min(drawn, key=lambda one: (self._visits.get(one.place, 0), one.elapsed))
 
     def _once(self, restart: _Restart, budget: int) -> None:
         world = self._world
