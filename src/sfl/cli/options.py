@@ -69,7 +69,8 @@ class EvalOptions(MachineOptions):
     start: str | None = None
     """Where to start, as x,y,degrees."""
     level: str | None = None
-    """Only this level of the run's tasks: paper or any; in a maze easy, medium, hard or hardest."""
+    """Only this level of the run's tasks: paper or any; in a maze easy, medium, hard or hardest; in a world of your own
+    near, middle, far or any."""
     episodes: int | None = None
     """Episodes on each level."""
     pairs: str | None = None

@@ -24,6 +24,11 @@ def to_json(config: Any) -> Any:
     return config
 
 
+def later(default: T) -> T:
+    """The default of a setting that came after runs had been made: their config.json is read without it."""
+    return dataclasses.field(default=default, metadata={"later": True})
+
+
 def from_json(annotation: Any, value: Any, where: str = "config") -> Any:
     """Rebuild a value of the annotated type; missing or foreign keys are an error that lists them."""
     origin = typing.get_origin(annotation)
@@ -55,8 +60,9 @@ def _from_mapping(cls: type[T], value: Any, where: str) -> T:
     if not isinstance(value, dict):
         raise UsageError(f"{where} must be a JSON object, got {value!r}.")
     hints = typing.get_type_hints(cls)
-    names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    given = set(value) - {"kind"}
+    known = dataclasses.fields(cls)  # type: ignore[arg-type]
+    value = {field.name: to_json(field.default) for field in known if field.metadata.get("later")} | value
+    names, given = {field.name for field in known}, set(value) - {"kind"}
     if given != names:
         raise UsageError(
             f"{where} does not fit {cls.__name__}: missing {sorted(names - given)}, unknown {sorted(given - names)}."

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import gymnasium as gym
 from minigrid.minigrid_env import MiniGridEnv
 
-from sfl.core.config import require
+from sfl.core.config import later, require
 from sfl.core.errors import UsageError, unknown_name
+from sfl.core.modules import import_module
 from sfl.envs.layouts import LAYOUTS
 from sfl.envs.minigrid import Spawn
 from sfl.envs.wrappers import GoalWrapper, WholeGrid
@@ -49,10 +51,14 @@ class GymConfig:
 
     id: str = "MiniGrid-FourRooms-v0"
     """The id it is registered under; `module:Name-v0` imports `module` first."""
-    goal_test: Literal["equal", "distance"] = "equal"
-    """A goal is reached when the observation equals it, or lies within `radius` of it."""
+    goal_test: str = "equal"
+    """When a goal is reached: `equal`, when the observation equals it; `distance`, when it lies within `radius` of it;
+    or `my_module:my_function`, when that function of (achieved, desired, info) says so."""
     radius: float = 0.0
     """The greatest Euclidean distance between an observation and a goal it reaches (goal test `distance`)."""
+    goals: str | None = later(None)
+    """`my_module:my_function` that gives the goals to be asked for: (environment, generator, count) -> observations, or
+    these and their distances from the start; None: the states that a collector finds."""
     observation_key: str | None = None
     """Which entry of Dict observations to learn from; None: the only array, `image` or `observation`."""
     reset_seed: int | None = 0
@@ -73,7 +79,12 @@ class GymConfig:
         if ":" not in self.id and self.id not in gym.registry:
             raise unknown_name("environment", self.id, gym.registry, "An id `module:Name-v0` imports `module` first.")
         require(
-            self.goal_test in ("equal", "distance"), f"goal_test must be 'equal' or 'distance', got {self.goal_test!r}."
+            self.goal_test in ("equal", "distance") or _names_function(self.goal_test),
+            f"goal_test must be 'equal', 'distance' or 'my_module:my_function', got {self.goal_test!r}.",
+        )
+        require(
+            self.goals is None or _names_function(self.goals),
+            f"goals must be 'my_module:my_function', got {self.goals!r}.",
         )
         require(
             self.radius > 0 if self.goal_test == "distance" else self.radius == 0,
@@ -159,8 +170,9 @@ def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, An
         return gym.make(config.id, disable_env_checker=True, **chosen)
     return GoalWrapper(
         _inner_env(config),
-        goal_test=config.goal_test,
+        goal_test=_function("goal_test", config.goal_test) if ":" in config.goal_test else config.goal_test,  # type: ignore[arg-type]
         radius=config.radius,
+        goals=None if config.goals is None else _function("goals", config.goals),
         observation_key=config.observation_key,
         reset_seed=config.reset_seed,
         max_steps=config.max_steps,
@@ -208,6 +220,23 @@ def _argument(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except json.JSONDecodeError:
         return name, value
+
+
+def _names_function(text: str) -> bool:
+    module, colon, name = text.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), name))
+
+
+def _function(setting: str, text: str) -> Callable[..., Any]:
+    """The function that `my_module:my_function` names."""
+    name, _, function = text.partition(":")
+    try:
+        found = getattr(import_module(name), function, None)
+    except ImportError as error:
+        raise UsageError(f"Cannot import {name} for {setting} {text!r}: {str(error).splitlines()[0]}.") from error
+    if not callable(found):
+        raise UsageError(f"The module {name} has no function {function!r}, which {setting} {text!r} names.")
+    return cast(Callable[..., Any], found)
 
 
 def _check_limit(max_steps: int | None) -> None:

@@ -28,7 +28,8 @@ class Task:
     """Go from a start to a goal within a budget of environment steps."""
 
     level: str
-    """`paper`: the start and goal of the paper. `any`: drawn at random."""
+    """`paper`: the start and goal of the paper. `any`: drawn at random, or one of all goals of an exam; `near`,
+    `middle` and `far`: one of a third of its distances."""
     pair: int
     """The number of the pair within its level."""
     start: Pose | None
@@ -46,8 +47,20 @@ class Task:
         return {**start, "goal": self.goal}
 
 
+DRAW_STEPS = 20_000
+"""Environment steps that `draw_tasks` may take in a world whose goals it has to find."""
+
+
 def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Generator) -> list[Task]:
-    """`count` tasks of one level. Drawing may step `env`: reset it before using it for anything else."""
+    """`count` tasks of one level. Drawing may step `env`: reset it before using it for anything else.
+
+    In a world that `GoalWrapper` has given goals, they are those of its exam, whatever `rng`.
+    """
+    from sfl.envs.collector import collect
+    from sfl.envs.wrappers import goal_wrapper
+
+    if (wrapper := goal_wrapper(env)) is not None:
+        return collect(wrapper, DRAW_STEPS).tasks(level, count)
     if level == "any":
         sample = env.get_wrapper_attr("sample_task")
         return [sample(rng, pair) for pair in range(count)]

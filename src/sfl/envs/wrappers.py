@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,18 +12,18 @@ from gymnasium import spaces
 from minigrid.wrappers import FullyObsWrapper
 
 from sfl.core.config import require
-from sfl.core.errors import SflError, UsageError
-from sfl.core.seeding import draw_seed
+from sfl.core.errors import UsageError
 from sfl.data.types import Observation
-from sfl.envs.tasks import GoalObservation, Task, grid_pose
+from sfl.envs.tasks import GoalObservation, grid_pose
 
-GoalTest = Callable[[Observation, Observation], bool]
-"""(achieved, desired) -> whether the goal is reached."""
+GoalTest = Callable[[Observation, Observation, dict[str, Any]], bool]
+"""(achieved, desired, info) -> whether the goal is reached; `info` is the environment's own of that moment."""
+GoalSampler = Callable[[gym.Env[Any, Any], np.random.Generator, int], Any]
+"""(environment, generator, count) -> up to so many goals [N, ...], or these and their distances [N] from the start."""
 Read = Callable[[Any], Observation]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 _DEFAULT_STEPS = 200
-_WALKS = 20
 
 
 def is_goal_env(env: gym.Env[Any, Any]) -> bool:
@@ -43,7 +44,9 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
 
     The environment's own reward is left out: the reward is 1 at the goal and 0 elsewhere. An episode ends at the
     goal (if `goal_terminates`), where the environment itself ends it, and, truncated, after `max_steps`.
-    `goal_test` is "equal", "distance" (at most `radius`, Euclidean) or a function (achieved, desired) -> bool.
+    `goal_test` is "equal", "distance" (at most `radius`, Euclidean) or a function of (achieved, desired) or (achieved,
+    desired, info) that gives a bool; `info` is the environment's own of that moment, which agents never see.
+    `goals(env, generator, count)` gives the observations to be asked for, if these are not to be found by a collector.
     With `reset_seed` every episode resets with that seed, which makes one fixed world of a random one; the seed given
     to `reset` then decides only what happens by chance after the start.
     """
@@ -52,8 +55,9 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         self,
         env: gym.Env[Any, Any],
         *,
-        goal_test: Literal["equal", "distance"] | GoalTest = "equal",
+        goal_test: Literal["equal", "distance"] | Callable[..., bool] = "equal",
         radius: float = 0.0,
+        goals: GoalSampler | None = None,
         observation_key: str | None = None,
         reset_seed: int | None = None,
         max_steps: int | None = None,
@@ -63,6 +67,7 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
             self,
             goal_test=goal_test,
             radius=radius,
+            goals=goals,
             observation_key=observation_key,
             reset_seed=reset_seed,
             max_steps=max_steps,
@@ -77,7 +82,9 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         self.observation_space = spaces.Dict(
             {"observation": space, "achieved_goal": space, "desired_goal": _with_zero(space)}
         )
-        self._reached = _goal_test(goal_test, radius)
+        self.goal_test, self.radius, self.goals = goal_test, radius, goals
+        self.reached = _goal_test(goal_test, radius)
+        """Whether an observation, with the info of that moment, counts as a goal."""
         self.reset_seed = reset_seed
         self.max_steps = _time_limit(env) if max_steps is None else max_steps
         require(self.max_steps >= 1, f"max_steps must be at least 1, got {self.max_steps}.")
@@ -95,10 +102,10 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         goal = options.pop("goal", None)
         if "start" in options and "start" not in getattr(self.env.unwrapped, "reset_options", ()):
             raise UsageError(
-                f"{_name(self.env)} takes no start: leave it out of the reset options, or name it in "
+                f"{env_name(self.env)} takes no start: leave it out of the reset options, or name it in "
                 f"the environment's attribute reset_options."
             )
-        self._goal = None if goal is None else self._checked_goal(goal)
+        self._goal = None if goal is None else self.checked_goal(goal)
         raw, info = self._reset_inner(seed, options or None)
         self._step_count = 0
         return self._observed(raw, info)
@@ -121,46 +128,39 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         late = bool(truncated) or self._step_count >= self.max_steps
         return observation, float(info["is_success"]), terminated, late and not terminated, info
 
-    def sample_task(self, rng: np.random.Generator, pair: int) -> Task:
-        """The goal is one of the observations that a random walk from the start meets, other than the first."""
-        seed = draw_seed(rng)
-        for _ in range(_WALKS):
-            met = self._random_walk(seed, rng)
-            goals = [observation for observation in met if not np.array_equal(observation, met[0])]
-            if goals:
-                goal = goals[int(rng.integers(len(goals)))]
-                return Task("any", pair, None, goal, self.max_steps, seed if self.reset_seed is None else None)
-        raise SflError(
-            f"{_WALKS} random walks in {_name(self.env)} met no observation but the first: no goal to choose."
-        )
-
-    def _random_walk(self, seed: int, rng: np.random.Generator) -> list[Observation]:
-        observation, _ = self.reset(seed=seed)
-        met, ended = [observation["observation"]], False
-        while not ended:
-            observation, _, terminated, truncated, _ = self.step(int(rng.integers(self._action_count)))
-            met.append(observation["observation"])
-            ended = terminated or truncated
-        return met
+    def read(self, raw: Any) -> Observation:
+        """What an agent gets of the environment's own observation."""
+        return self._read(raw)
 
     def _observed(self, raw: Any, info: dict[str, Any]) -> tuple[GoalObservation, dict[str, Any]]:
         observation = self._read(raw)
-        success = self._goal is not None and bool(self._reached(observation, self._goal))
+        success = self._goal is not None and bool(self.reached(observation, self._goal, info))
         desired = self._no_goal if self._goal is None else self._goal
         entries = {"observation": observation, "achieved_goal": observation.copy(), "desired_goal": desired.copy()}
         return entries, {**info, **_pose(self.env.unwrapped), "is_success": success}
 
-    def _checked_goal(self, goal: Any) -> Observation:
+    def checked_goal(self, goal: Any) -> Observation:
+        """A goal as an observation; one of another shape or kind of number is refused."""
         array = np.asarray(goal)
         require(
             array.shape == self._no_goal.shape and np.can_cast(array.dtype, self._no_goal.dtype, "same_kind"),
-            f"A goal of {_name(self.env)} is a {self._no_goal.dtype} observation of shape {self._no_goal.shape}, "
+            f"A goal of {env_name(self.env)} is a {self._no_goal.dtype} observation of shape {self._no_goal.shape}, "
             f"got {array.dtype} of shape {array.shape}.",
         )
         return array.astype(self._no_goal.dtype)
 
 
-def _name(env: gym.Env[Any, Any]) -> str:
+def goal_wrapper(env: gym.Env[Any, Any]) -> GoalWrapper | None:
+    """The `GoalWrapper` around an environment, whatever wrappers are around that one."""
+    while not isinstance(env, GoalWrapper):
+        if not isinstance(env, gym.Wrapper):
+            return None
+        env = env.env
+    return env
+
+
+def env_name(env: gym.Env[Any, Any]) -> str:
+    """What errors call an environment."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
@@ -169,7 +169,8 @@ def _checked_actions(env: gym.Env[Any, Any]) -> spaces.Discrete:
         return env.action_space
     kind = "continuous actions" if isinstance(env.action_space, spaces.Box) else "actions that are not a single choice"
     raise UsageError(
-        f"{_name(env)} has {kind}, {env.action_space}; sfl needs a Discrete action space: discretise it with a wrapper."
+        f"{env_name(env)} has {kind}, {env.action_space}; sfl needs a Discrete action space: discretise it with a "
+        f"wrapper."
     )
 
 
@@ -213,14 +214,36 @@ def _with_zero(space: spaces.Box) -> spaces.Box:
     return spaces.Box(np.minimum(space.low, zero), np.maximum(space.high, zero), space.shape, space.dtype.type)
 
 
-def _goal_test(goal_test: str | GoalTest, radius: float) -> GoalTest:
+def _goal_test(goal_test: str | Callable[..., bool], radius: float) -> GoalTest:
     if callable(goal_test):
-        return goal_test
+        return _of_three(goal_test)
     if goal_test == "equal":
-        return np.array_equal
+        return lambda achieved, desired, info: np.array_equal(achieved, desired)
     require(goal_test == "distance", f"goal_test must be 'equal', 'distance' or a function, got {goal_test!r}.")
     require(radius > 0, f"The goal test 'distance' needs a radius above 0, got {radius}.")
-    return lambda achieved, desired: bool(np.linalg.norm(np.subtract(achieved, desired, dtype=float)) <= radius)
+    return lambda achieved, desired, info: bool(np.linalg.norm(np.subtract(achieved, desired, dtype=float)) <= radius)
+
+
+def _of_three(goal_test: Callable[..., bool]) -> GoalTest:
+    """The user's function as one of (achieved, desired, info), by its signature."""
+    name = getattr(goal_test, "__name__", repr(goal_test))
+    try:
+        given = inspect.signature(goal_test).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The goal test {name} does not say what it takes; wrap it: lambda achieved, desired, info: ..."
+        ) from error
+    kinds = inspect.Parameter
+    places = [one for one in given if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    needed = sum(one.default is kinds.empty for one in places)
+    any_number = any(one.kind is kinds.VAR_POSITIONAL for one in given)
+    named = any(one.kind is kinds.KEYWORD_ONLY and one.default is kinds.empty for one in given)
+    asks_info = needed == 3 or any_number or (len(places) > 2 and places[2].name == "info")
+    fits = not named and needed <= 3 and (len(places) >= 2 or any_number)
+    require(fits, f"A goal test takes (achieved, desired) or (achieved, desired, info), {name} does not.")
+    if asks_info:
+        return goal_test
+    return lambda achieved, desired, info: goal_test(achieved, desired)
 
 
 def _time_limit(env: gym.Env[Any, Any]) -> int:

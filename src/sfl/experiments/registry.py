@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sfl.agents import agent_about
 from sfl.core.errors import unknown_name
-from sfl.envs.config import DoomConfig
+from sfl.envs.config import DoomConfig, GymConfig
 from sfl.experiments import rivals, sfl_grids, sfl_mazes
 from sfl.run.config import Experiment
 
@@ -61,4 +61,6 @@ def describe(name: str) -> str:
     where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
     if isinstance(env, DoomConfig) and f"-{env.maze}" not in name:
         where += ", in any maze: --env.maze NAME|FILE"
+    if isinstance(env, GymConfig):
+        where += ", or any other world: --env.id ID"
     return f"{meaning}; {where}; {experiment.train.steps:,} steps"

@@ -14,7 +14,7 @@ from sfl.agents.sptm import GuideConfig, SPTMConfig
 from sfl.envs.config import DoomConfig, MiniGridConfig
 from sfl.envs.mazes import own_mazes
 from sfl.experiments.places import MAZES, MINIGRID, PAPER_GRIDS, Spawn, maze_tasks
-from sfl.experiments.sfl_grids import paper_grid
+from sfl.experiments.sfl_grids import any_gym, paper_grid
 from sfl.experiments.sfl_mazes import paper_maze
 from sfl.learners.episodic_memory import BonusConfig
 from sfl.learners.locomotion import LocomotionConfig
@@ -39,6 +39,12 @@ def random_grid(env: str) -> Experiment:
     """The uniform random policy under the same evaluation."""
     train = TrainConfig(steps=1_000, env_count=1, eval_every=0, checkpoint_every=1_000, log_every=1_000)
     return Experiment(f"random-{env}", MiniGridConfig(id=MINIGRID[env]), RandomConfig(), train, EvalConfig())
+
+
+def random_gym() -> Experiment:
+    """The uniform random policy in any Gymnasium environment, on the exam that SFL has there."""
+    ours = any_gym()
+    return replace(random_grid("fourroom"), name="random-gym", env=ours.env, eval=ours.eval)
 
 
 def random_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
@@ -147,6 +153,7 @@ def experiments() -> list[Experiment]:
     memories: tuple[type[SPTMConfig] | type[SGMConfig], ...] = (SPTMConfig, SGMConfig)
     return [
         *(random_grid(env) for env in MINIGRID),
+        random_gym(),
         *(random_maze(spawn) for spawn in MAZES),
         *(random_maze(spawn, maze) for spawn, maze in places),
         *(controller_maze(spawn, maze) for spawn, maze in (*papers, *ALSO_CONTROLLED)),

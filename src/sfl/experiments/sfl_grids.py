@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
 from sfl.envs.config import GymConfig, MiniGridConfig
+from sfl.envs.exam import LEVELS
 from sfl.experiments.places import MINIGRID, PAPER_GRIDS
 from sfl.graph.landmarks import LandmarkConfig
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
@@ -62,7 +63,7 @@ def tabular_grid(env: str) -> Experiment:
 def any_gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = our_grid("multiroom-n4", 60_000)
-    env, tasks = GymConfig(id="MiniGrid-FourRooms-v0"), EvalConfig(levels=("any",))
+    env, tasks = GymConfig(id="MiniGrid-FourRooms-v0"), EvalConfig(levels=LEVELS)
     return replace(base, name="sfl-gym", env=env, agent=recommended(limit=100), eval=tasks)
 
 

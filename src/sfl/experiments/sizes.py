@@ -18,7 +18,7 @@ from sfl.run.config import Experiment, require_scale
 def tiny(experiment: Experiment) -> Experiment:
     """The same experiment in seconds: every part runs, nothing is learned well."""
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
-    env, tasks = experiment.env, replace(experiment.eval, episodes=4)
+    env, tasks = experiment.env, replace(experiment.eval, episodes=4, exam_steps=2_000)
     if isinstance(env, DoomConfig):  # games take a second each to start
         env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
         train = replace(train, env_count=min(train.env_count, 4))

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from sfl.agents import AgentConfig
-from sfl.core.config import require
+from sfl.core.config import later, require
 from sfl.envs import EnvConfig
+from sfl.envs.exam import EXAM_GOALS, EXAM_STEPS
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,26 @@ class EvalConfig:
     """Episodes on each level."""
     levels: tuple[str, ...] = ("paper", "any")
     """Sets of tasks. Grids: `paper` repeats the paper's start and goal, `any` draws both at random. Mazes: easy,
-    medium, hard and, with fixed spawn, hardest."""
+    medium, hard and, with fixed spawn, hardest. Other worlds: near, middle and far, thirds of the largest distance of a
+    goal, or `any` for goals of all distances alike."""
     parallel: int = 25
     """Evaluation environments that step together; has no say in what is measured, only in how fast."""
     pairs_seed: int | None = None
     """Mazes: draw the start-goal pairs from this seed, whatever the run's own; None: the authors' pairs where there are
     any, else drawn from seed 0."""
+    exam_steps: int = later(EXAM_STEPS)
+    """Worlds of your own: environment steps that finding out what can be reached may take, before training. The goals
+    found are the exam, the same for every method and seed."""
+    exam_goals: int = later(EXAM_GOALS)
+    """Worlds of your own: the most goals that the exam keeps, evenly over their distances."""
 
     def __post_init__(self) -> None:
         require(self.episodes >= 1, f"eval.episodes must be 1 or more, got {self.episodes}.")
         require(len(self.levels) >= 1, "eval.levels must name one level or more, got none.")
         require(len(set(self.levels)) == len(self.levels), f"eval.levels repeats a level: {' '.join(self.levels)}.")
         require(self.parallel >= 1, f"eval.parallel must be 1 or more, got {self.parallel}.")
+        require(self.exam_steps >= 1, f"eval.exam-steps must be 1 or more, got {self.exam_steps}.")
+        require(self.exam_goals >= 1, f"eval.exam-goals must be 1 or more, got {self.exam_goals}.")
         require((self.pairs_seed or 0) >= 0, f"eval.pairs-seed must be 0 or more, got {self.pairs_seed}.")
 
 

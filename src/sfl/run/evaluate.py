@@ -190,9 +190,9 @@ def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bo
     )
 
 
-def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int, saved: Path | None = None) -> list[Task]:
-    """The tasks of a run; those in the file that it `saved`, if there is one."""
-    return open_world(env_config, saved).tasks(config, seed)
+def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int, run: Path | None = None) -> list[Task]:
+    """The tasks of a run; those that are saved in its folder, if they are."""
+    return open_world(env_config, run).tasks(config, seed)
 
 
 def summarise(rows: Sequence[EpisodeRow]) -> dict[str, float]:

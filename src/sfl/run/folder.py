@@ -20,7 +20,7 @@ from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import UsageError
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
-from sfl.envs import DoomConfig, EnvConfig, Task, make_env, world_name
+from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
 from sfl.run import checkpoint
@@ -185,7 +185,8 @@ class LoadedRun:
         levels = own.levels if level is None else (level,)
         wanted = replace(own, levels=levels, episodes=episodes or own.episodes)
         kept = set(levels) <= set(own.levels) and wanted.episodes <= own.episodes
-        return eval_tasks(self.experiment.env, wanted, self.seed, self.folder.tasks if kept else None)
+        whole = isinstance(self.experiment.env, GymConfig)  # an exam has every level, and any number of episodes
+        return eval_tasks(self.experiment.env, wanted, self.seed, self.folder.path if kept or whole else None)
 
     def episode_rows(self) -> list[EpisodeRow]:
         """The run's own evaluation episodes."""

@@ -93,7 +93,7 @@ def _default_task(env: Env, needs_goal: bool) -> Task:
         return draw_tasks(env, "paper", 1, spawn(0, ["eval"])["eval"])[0]
     if needs_goal:
         raise UsageError("This environment has no goal of its own; give one with --goal FILE.")
-    return draw_tasks(env, "any", 1, spawn(0, ["eval"])["eval"])[0]
+    return Task("any", 0, None, None, env.get_wrapper_attr("max_steps"))
 
 
 def outcome_cells(rows: Sequence[EpisodeRow]) -> list[list[str]]:

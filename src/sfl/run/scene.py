@@ -139,9 +139,8 @@ def spread(poses: Array) -> Array:
 
 def first_task(run: LoadedRun, level: str | None = None) -> Task:
     """The first evaluation task of a level; by default the paper's start and goal, else one of the hardest level."""
-    levels = run.experiment.eval.levels
-    chosen = level or ("paper" if "paper" in levels else levels[-1])
-    return run.tasks(chosen, 1)[0]
+    tasks = run.tasks(level, 1)  # of each level the first
+    return next((task for task in tasks if task.level == "paper"), tasks[-1])
 
 
 def poses_agree(run: LoadedRun) -> bool:

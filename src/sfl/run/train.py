@@ -49,7 +49,7 @@ def train(
         walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
         made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
         with folder.held(made.path):
-            run.world.save_tasks(made.tasks, experiment.eval)
+            run.world.save_tasks(made.path, experiment.eval)
             run.go(made, wandb)
     finally:
         run.session.close()
@@ -60,7 +60,7 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
     experiment, seed = folder.read_config(path)
     found = RunFolder(Path(path))
-    run = _Training(experiment, seed, prepare(device, threads), found.tasks)
+    run = _Training(experiment, seed, prepare(device, threads), found.path)
     try:
         with folder.held(found.path):
             run.restore(found)
@@ -85,10 +85,10 @@ def _check(stop: StopRequest) -> None:
 class _Training:
     """The state of a run in memory."""
 
-    def __init__(self, experiment: Experiment, seed: int, device: str, saved_tasks: Path | None = None) -> None:
+    def __init__(self, experiment: Experiment, seed: int, device: str, saved: Path | None = None) -> None:
         self.experiment, self.seed = experiment, seed
         count = experiment.train.env_count
-        self.world, self.world_name = open_world(experiment.env, saved_tasks), world_name(experiment.env)
+        self.world, self.world_name = open_world(experiment.env, saved), world_name(experiment.env)
         self.spec: EnvSpec = folder.config_spec(experiment.env, count)
         self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)

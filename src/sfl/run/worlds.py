@@ -9,13 +9,16 @@ from typing import Protocol
 import numpy as np
 
 from sfl.core.config import require
+from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
 from sfl.data.types import Array
-from sfl.envs import DoomConfig, EnvConfig, Pose, Task, draw_tasks, make_env
+from sfl.envs import DoomConfig, EnvConfig, GymConfig, Pose, Task, draw_tasks, make_env
 from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
+from sfl.envs.exam import Exam
 from sfl.envs.mazes.library import PAPER, maze_folder
 from sfl.envs.vizdoom import Places
 from sfl.run.config import EvalConfig
+from sfl.run.exams import EXAM, collected, read_exam, save_exam
 from sfl.run.pool_session import PoolSession
 from sfl.run.poses import Squares
 from sfl.run.rollout import EnvSession, EpisodeSource, Session
@@ -44,8 +47,8 @@ class World(Protocol):
     def tasks(self, config: EvalConfig, seed: int) -> list[Task]:
         """What an evaluation poses, all levels in their order."""
 
-    def save_tasks(self, path: Path, config: EvalConfig) -> None:
-        """Write the tasks down, where they are not a matter of the run's seed alone."""
+    def save_tasks(self, run: Path, config: EvalConfig) -> None:
+        """Write the tasks into the folder of a run, where they are not a matter of its seed alone."""
 
     def solved_at_start(self, task: Task) -> bool:
         """The goal is reached before the first decision."""
@@ -60,16 +63,23 @@ class World(Protocol):
         """[N, N] between places [N, 2]; None: not known, or too many to find out."""
 
 
-def open_world(config: EnvConfig, saved_tasks: Path | None = None) -> World:
+TASKS = "tasks.json"
+"""Name of the file of a maze's pairs in the run folder."""
+
+
+def open_world(config: EnvConfig, run: Path | None = None) -> World:
     """The world of a configuration; a maze that cannot be read is refused here.
 
-    `saved_tasks` is where a run wrote its tasks down; without such a file they are found anew.
+    `run` is the folder in which a run wrote its tasks down; without one, or where they are not there, they are found
+    anew.
     """
-    return MazeWorld(config, saved_tasks) if isinstance(config, DoomConfig) else EnvWorld(config)
+    if isinstance(config, DoomConfig):
+        return MazeWorld(config, None if run is None else run / TASKS)
+    return GymWorld(config, run) if isinstance(config, GymConfig) else EnvWorld(config)
 
 
 class EnvWorld:
-    """Grid worlds and any other Gymnasium environment."""
+    """Our grid worlds."""
 
     radius, maze = GRID_RADIUS, ""
 
@@ -88,7 +98,7 @@ class EnvWorld:
         env.close()
         return [task for tasks in drawn for task in tasks]
 
-    def save_tasks(self, path: Path, config: EvalConfig) -> None:
+    def save_tasks(self, run: Path, config: EvalConfig) -> None:
         """They follow from the seed."""
 
     def solved_at_start(self, task: Task) -> bool:
@@ -113,6 +123,36 @@ class EnvWorld:
         found = env.get_wrapper_attr("walking_distances")(places) if known else None
         env.close()
         return found
+
+
+class GymWorld(EnvWorld):
+    """Any other Gymnasium environment. Its tasks are an exam, the same for every method and seed."""
+
+    def __init__(self, config: GymConfig, run: Path | None = None) -> None:
+        super().__init__(config)
+        self._gym, self._file = config, None if run is None else run / EXAM
+        self._exams: dict[tuple[int, int], Exam] = {}
+
+    def tasks(self, config: EvalConfig, seed: int) -> list[Task]:
+        """The seed of the run has no say in them. Levels without goals are left out."""
+        exam = self.exam(config)
+        tasks = [task for level in config.levels for task in exam.tasks(level, config.episodes)]
+        if not tasks:
+            ranges = ", ".join(f"{level} ({near} to {far} steps)" for level, (near, far) in exam.ranges().items())
+            raise UsageError(f"No goals on level {' or '.join(config.levels)} in {self._gym.id}; there are {ranges}.")
+        return tasks
+
+    def save_tasks(self, run: Path, config: EvalConfig) -> None:
+        """The exam, whole."""
+        save_exam(run / EXAM, self.exam(config))
+
+    def exam(self, config: EvalConfig) -> Exam:
+        """As the run saved it, else collected now."""
+        sizes = (config.exam_steps, config.exam_goals)
+        if sizes not in self._exams:
+            saved = self._file is not None and self._file.exists()
+            self._exams[sizes] = read_exam(self._file) if self._file and saved else collected(self._gym, config)
+        return self._exams[sizes]
 
 
 SPAWNS = ("fixed", "random")
@@ -140,9 +180,9 @@ class MazeWorld:
         """The seed of the run has no say in them."""
         return self.pairs(config).tasks()
 
-    def save_tasks(self, path: Path, config: EvalConfig) -> None:
+    def save_tasks(self, run: Path, config: EvalConfig) -> None:
         """The pairs, as JSON."""
-        save_pairs(path, self.pairs(config))
+        save_pairs(run / TASKS, self.pairs(config))
 
     def solved_at_start(self, task: Task) -> bool:
         """The start lies within reach of the goal."""

@@ -100,7 +100,7 @@ class Atlas:
     def world(self, run: Run) -> World:
         """Where a run takes place."""
         experiment = run.facts.experiment
-        return self._worlds.get((run.id, experiment), lambda: open_world(experiment.env, run.folder.tasks))
+        return self._worlds.get((run.id, experiment), lambda: open_world(experiment.env, run.folder.path))
 
     def map(self, run: Run) -> Document:
         """The map, the start, and the tasks that the run is evaluated on."""
@@ -264,7 +264,7 @@ def _tasks(run: Run) -> Document:
     """The run's own evaluation tasks by level."""
     experiment = run.facts.experiment
     found: dict[str, list[Document]] = {level: [] for level in experiment.eval.levels}
-    for task in eval_tasks(experiment.env, experiment.eval, run.facts.seed, run.folder.tasks):
+    for task in eval_tasks(experiment.env, experiment.eval, run.facts.seed, run.folder.path):
         if len(found[task.level]) < TASKS:
             found[task.level].append(_task(task))
     return found

@@ -50,7 +50,7 @@ def make_specimen(path: Path, size: Size | None = None, maze: str = "large") -> 
     experiment = Experiment("specimen", env, agent, train, EvalConfig(episodes=5, levels=LEVELS, parallel=4))
     made = folder.create(path, experiment, 0, system_facts("cpu", 1))
     world = MazeWorld(env)
-    world.save_tasks(made.tasks, experiment.eval)
+    world.save_tasks(made.path, experiment.eval)
     _write_tables(made)
     spec, rng = folder.config_spec(env), spawn(0, ["specimen"])["specimen"]
     poses = np.column_stack([world.places.free.sample(rng, size.landmarks), rng.uniform(0, 360, size.landmarks)])

@@ -1,0 +1,637 @@
+"""Finds out what a world has to ask: every state that can be reached from its start, or as many as a budget allows.
+
+It knows no agent and no seed of a run, so that the exam of a world is the same for all methods and seeds. Sources, in
+this order: the table of a world of toy text; breadth-first search over copies; long random walks that go on from where
+few have been. What one leaves of the budget the next one has.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from sfl.core.config import require
+from sfl.core.errors import SflError
+from sfl.core.seeding import draw_seed, spawn
+from sfl.data.types import Array, Observation
+from sfl.envs.exam import EXAM_GOALS, EXAM_STEPS, GIVEN, NO_SEED, SEARCH, WALKS, Exam
+from sfl.envs.simulators import Sight, Simulator, Starts, is_plain, simulator_of
+from sfl.envs.wrappers import GoalWrapper, env_name
+
+Tell = Callable[[str], None]
+
+WORLDS = 10
+"""Where worlds vary, so many of them are examined."""
+START_RESETS = 8
+"""Resets that show whether the start varies in a world that is reset with one seed."""
+SEARCH_SHARE = 0.8
+"""Of the budget; what a search does not finish, walks go on with."""
+DRAWS = 5
+"""Where chance decides, each action is tried so often."""
+SPOT_CHECK = 50
+"""One in so many actions is tried again, to see whether chance or something unseen decides."""
+STRIDE = 50
+"""Steps of a random walk before another begins elsewhere."""
+RESTARTS = 2_000
+"""Places to go on from that walks remember."""
+SAVED_BYTES = 2 * 10**9
+"""Memory for saved states, after which a search stops."""
+MOST_CELLS = 4_000
+"""Where no observation comes again, the places that walks tell apart."""
+RECUR_STEPS = 500
+"""Of random walks that show whether float observations ever come again."""
+CANDIDATES = 4
+"""So many times the goals that are kept are compared with one another."""
+TELL_EVERY = 1_000
+
+
+def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, tell: Tell | None = None) -> Exam:
+    """The exam of a world, from at most about `steps` environment steps and with at most `most` goals.
+
+    `env` is stepped: reset it before using it for anything else. `tell` hears from time to time how far it is.
+    """
+    rngs = spawn(0, ["exam", "exam/worlds", "exam/given"])
+    if env.goals is not None:
+        return _given(env, most, rngs["exam/given"])
+    move = _move_of_floats(env)
+    seeds = _worlds(env, rngs["exam/worlds"])
+    parts = []
+    for seed in seeds:
+        world = _World(env, seed, rngs["exam"], move, tell or (lambda line: None))
+        parts.append(world.explore(steps // len(seeds), max(1, most // len(seeds))))
+    kept = [part for part in parts if part.sights]
+    if not kept:
+        raise SflError(
+            f"{sum(part.steps for part in parts):,} steps in {env_name(env)} met no observation but those that count "
+            f"as the start: no goal to choose."
+        )
+    notes = list(dict.fromkeys(part.note for part in parts))
+    varying = f"in {len(seeds)} worlds " if len(seeds) > 1 else ""
+    return Exam(
+        goals=np.array([sight.observation for part in kept for sight in part.sights]),
+        distances=np.array([distance for part in kept for distance in part.distances], np.int64),
+        found=np.array([WALKS if walked else SEARCH for part in kept for walked in part.walked]),
+        reset_seeds=np.concatenate(
+            [np.full(len(p.sights), seed if len(seeds) > 1 else NO_SEED) for p, seed in zip(parts, seeds, strict=True)]
+        ).astype(np.int64),
+        budget=env.max_steps,
+        steps=sum(part.steps for part in parts),
+        complete=all(part.complete for part in parts),
+        note=f"{varying}{notes[0]}" + (f" (or {'; '.join(notes[1:])})" if len(notes) > 1 else ""),
+    )
+
+
+# ---- which worlds
+
+
+def _worlds(env: GoalWrapper, rng: np.random.Generator) -> list[int]:
+    """Seeds of resets that show different worlds; one where the world is always the same."""
+    if env.reset_seed is not None:
+        return [0]
+    seeds = [draw_seed(rng) for _ in range(WORLDS)]
+    actions = rng.integers(env.action_space.n, size=STRIDE).tolist()  # type: ignore[attr-defined]
+    return seeds if len({_look_of(env, seed, actions) for seed in seeds}) > 1 else seeds[:1]
+
+
+def _look_of(env: GoalWrapper, seed: int, actions: list[int]) -> bytes:
+    world = Starts(env)
+    world.begin(seed)
+    seen = [world.look().observation.tobytes()]
+    for action in actions:
+        ended = world.step(action)
+        seen.append(world.look().observation.tobytes())
+        if ended:
+            break
+    return b"".join(seen)
+
+
+def median_move(env: GoalWrapper) -> float | None:
+    """None where two ways lead to the very same observation; else the usual distance of two successive ones."""
+    rng = spawn(0, ["exam/recurs"])["exam/recurs"]
+    world, ways = Starts(env), dict[bytes, tuple[int, ...]]()
+    moved, way, ended, episode = list[float](), tuple[int, ...](), True, 0
+    while world.steps < RECUR_STEPS:
+        if ended:
+            world.begin(episode)
+            way, episode = (), episode + 1
+        seen = world.look().observation
+        if ways.setdefault(seen.tobytes(), way) != way:
+            return None
+        action = int(rng.integers(env.action_space.n))  # type: ignore[attr-defined]
+        ended, way = world.step(action), (*way, action)
+        moved.append(float(np.linalg.norm(np.subtract(world.look().observation, seen, dtype=float))))
+        if not moved[-1]:  # standing still is no return
+            way = way[:-1]
+    return float(np.median(moved))
+
+
+def _move_of_floats(env: GoalWrapper) -> float | None:
+    """The same, where observations are floats; `equal` is refused where it could never come true."""
+    space: Any = env.observation_space
+    if not np.issubdtype(space["observation"].dtype, np.floating):
+        return None
+    move = median_move(env)
+    require(
+        move is None or env.goal_test != "equal",
+        f"In {RECUR_STEPS} random steps {env_name(env)} never showed the same numbers again, so that no goal would "
+        f"ever equal what is seen; give --env.goal-test distance with a radius, e.g. --env.radius {move or 0.0:.2g} "
+        f"(the usual distance of two successive observations), or --env.goal-test my_module:my_function.",
+    )
+    return move
+
+
+# ---- goals of the user's
+
+
+def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
+    assert env.goals is not None
+    env.reset(seed=0, options={"goal": None})
+    answer = env.goals(env, rng, most)
+    goals, distances = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    name = getattr(env.goals, "__name__", "goals")
+    some = isinstance(goals, list | np.ndarray) and len(goals) > 0
+    require(some, f"The sampler of goals {name} must give an array or a list of observations, got {answer!r:.60}.")
+    goals = [env.checked_goal(goal) for goal in goals[:most]]
+    far = np.zeros(len(goals), np.int64) if distances is None else np.asarray(distances).ravel()[:most]
+    require(
+        len(far) == len(goals) and np.issubdtype(far.dtype, np.number) and (distances is None or bool((far > 0).all())),
+        f"The sampler of goals {name} gave {len(goals)} goals and the distances {far.tolist()!s:.60}; "
+        f"each goal needs its own, in steps, above 0.",
+    )
+    start = Starts(env)
+    start.begin(0)
+    open_goals = [not _reached(env, start.look(), goal) for goal in goals]
+    require(any(open_goals), f"All goals of the sampler {name} are reached at the start.")
+    return Exam(
+        goals=np.array(goals)[open_goals],
+        distances=np.ceil(far).astype(np.int64)[open_goals],
+        found=np.full(sum(open_goals), GIVEN),
+        reset_seeds=np.full(sum(open_goals), NO_SEED, np.int64),
+        budget=env.max_steps,
+        steps=0,
+        complete=False,
+        note=f"as {name} gave them",
+    )
+
+
+def _reached(env: GoalWrapper, sight: Sight, goal: Observation) -> bool:
+    return bool(env.reached(sight.observation, goal, sight.info))
+
+
+# ---- one world
+
+
+@dataclass
+class _Part:
+    """What one world gave."""
+
+    sights: list[Sight]
+    distances: list[int]
+    walked: list[bool]
+    steps: int
+    complete: bool
+    note: str
+
+
+@dataclass
+class _Found:
+    """States as numbers in the order in which they were found, and what each shows."""
+
+    keeps_info: bool
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    distances: list[int] = field(default_factory=list)
+    """Fewest steps from a start so far."""
+    walked: list[bool] = field(default_factory=list)
+    """Found by walks, not by search."""
+    looks: list[int] = field(default_factory=list)
+    """Number of the state -> number of what it shows: states that look the same are one goal."""
+    _packed: list[bytes] = field(default_factory=list)
+    _infos: list[dict[str, Any]] = field(default_factory=list)
+    _look_numbers: dict[bytes, int] = field(default_factory=dict)
+
+    def add(self, key: Hashable, sight: Sight, distance: int, walked: bool = False) -> int:
+        """A state that is new."""
+        number = self.numbers[key] = len(self.distances)
+        self.distances.append(distance)
+        self.walked.append(walked)
+        packed = zlib.compress(sight.observation.tobytes(), 1)
+        look = self._look_numbers.setdefault(packed, len(self._packed))
+        if look == len(self._packed):
+            self._packed.append(packed)
+            self._infos.append(sight.info if self.keeps_info else {})
+            self.shape, self.dtype = sight.observation.shape, sight.observation.dtype
+        self.looks.append(look)
+        return number
+
+    def by_distance(self) -> Iterator[tuple[int, bool, int]]:
+        """Distance, whether by walks, and number of each look, nearest first."""
+        best: dict[int, int] = {}
+        for state, look in enumerate(self.looks):
+            if look not in best or self.distances[state] < self.distances[best[look]]:
+                best[look] = state
+        for look, state in sorted(best.items(), key=lambda pair: (self.distances[pair[1]], pair[0])):
+            yield self.distances[state], self.walked[state], look
+
+    def sight(self, look: int) -> Sight:
+        """What was seen, with the info of that moment where a goal test may ask for it."""
+        raw = np.frombuffer(zlib.decompress(self._packed[look]), self.dtype)
+        return Sight(raw.reshape(self.shape), self._infos[look])
+
+
+class _World:
+    """One world that is searched, then walked."""
+
+    def __init__(self, env: GoalWrapper, seed: int, rng: np.random.Generator, move: float | None, tell: Tell) -> None:
+        self.env, self.rng, self.move = env, rng, move
+        self._seed, self._tell = seed, tell
+        self.actions = int(env.action_space.n)  # type: ignore[attr-defined]
+        self._reset()
+
+    def _reset(self) -> None:
+        self.found = _Found(callable(self.env.goal_test))
+        self._hidden = False
+        self.starts: list[Sight] = []
+
+    def explore(self, budget: int, most: int) -> _Part:
+        """Find states, and choose goals among them."""
+        if (part := self._from_table(budget)) is None:
+            part = self._from_steps(budget)
+        part.sights, part.distances, part.walked = self._chosen(most)
+        return part
+
+    # -- toy text
+
+    def _from_table(self, budget: int) -> _Part | None:
+        """The world's own table of transitions, if it has one that is true: every entry that is used is tried once."""
+        core: Any = self.env.unwrapped
+        table = getattr(core, "P", None)
+        numbered = isinstance(core.observation_space, spaces.Discrete) and hasattr(core, "s")
+        if not (isinstance(table, Mapping) and numbered and is_plain(self.env)) or callable(self.env.goal_test):
+            return None
+        self._reset()
+        tried = 0
+        waiting = deque(self._table_starts())
+        while waiting and tried < budget:
+            state, distance = waiting.popleft()
+            for action in range(self.actions) if distance < self.env.max_steps else ():
+                tried += 1
+                outcomes = {(int(to), bool(end)) for chance, to, _, end in table[state][action] if chance > 0}
+                if not self._is_true(core, state, action, outcomes):
+                    return None
+                for to, ended in sorted(outcomes):
+                    if to not in self.found.numbers:
+                        self.found.add(to, Sight(self.env.read(to), {}), distance + 1)
+                        waiting.extend([] if ended else [(to, distance + 1)])
+        done = not waiting
+        how = "all that can be reached" if done else f"those of {budget:,} transitions"
+        return _Part([], [], [], tried, done, f"{how}, by search in the world's own table")
+
+    def _table_starts(self) -> list[tuple[int, int]]:
+        core: Any = self.env.unwrapped
+        starts = []
+        for sight in self.start_sights(Starts(self.env)):
+            self.starts.append(sight)
+            starts.append((int(core.s), 0))
+            if int(core.s) not in self.found.numbers:
+                self.found.add(int(core.s), sight, 0)
+        return list(dict.fromkeys(starts))
+
+    def _is_true(self, core: Any, state: int, action: int, outcomes: set[tuple[int, bool]]) -> bool:
+        core.s = state
+        seen, _, terminated, _, _ = core.step(action + int(core.action_space.start))
+        return (int(seen), bool(terminated)) in outcomes and int(core.s) == int(seen)
+
+    # -- stepping
+
+    def _from_steps(self, budget: int) -> _Part:
+        """Search where it can, walks where that does not finish."""
+        self._reset()
+        world, chance = simulator_of(self.env, self._seed, self.rng)
+        world.steps = 0
+        if self.move is not None:
+            _Cells(self, world, chance).walk(budget)
+            note = f"those that random walks of {world.steps:,} steps met"
+            return _Part([], [], [], world.steps, False, note)
+        share, searched, done = int(SEARCH_SHARE * budget), 0, False
+        waiting: deque[tuple[int, Any, int]] = deque(self._begin(world))
+        if world.can_search:
+            waiting, chance, done = self._search(world, waiting, chance, share)
+            searched = world.steps
+        if not done:
+            _Walks(self, world, chance, waiting).walk(budget)
+        return _Part(
+            [], [], [], world.steps, done and not chance and not self._hidden, self._note(world, searched, done, chance)
+        )
+
+    def _note(self, world: Simulator, searched: int, done: bool, chance: bool) -> str:
+        drawn = f" with {DRAWS} draws of chance" if chance else ""
+        unseen = ", distances may be too long: what is seen is not the whole state" if self._hidden else ""
+        walked = f"random walks of {world.steps - searched:,} steps"
+        if done:
+            return f"all that can be reached, by search of {searched:,} steps{drawn}{unseen}"
+        if not searched:
+            return f"those that {walked} met"
+        nearest = max(
+            (d for d, walked in zip(self.found.distances, self.found.walked, strict=True) if not walked), default=0
+        )
+        return (
+            f"search{drawn} did not finish in {searched:,} steps and came {nearest} steps far; {walked} went on{unseen}"
+        )
+
+    def start_sights(self, world: Simulator) -> Iterator[Sight]:
+        """Distinct ones; the seed that a fixed world is reset with may leave the start open."""
+        seen = set()
+        for extra in range(START_RESETS if self.env.reset_seed is not None else 1):
+            world.begin(self._seed + extra)
+            sight = world.look()
+            if sight.observation.tobytes() not in seen:
+                seen.add(sight.observation.tobytes())
+                yield sight
+
+    def _begin(self, world: Simulator) -> Iterator[tuple[int, Any, int]]:
+        for sight in self.start_sights(world):
+            self.starts.append(sight)
+            if (key := world.key()) not in self.found.numbers:
+                yield self.found.add(key, sight, 0), world.save(), 0
+
+    def _search(
+        self, world: Simulator, waiting: deque[tuple[int, Any, int]], chance: bool, budget: int
+    ) -> tuple[deque[tuple[int, Any, int]], bool, bool]:
+        """Breadth first, each action in each state; what is left waiting, whether there is chance, whether all is done.
+
+        Chance that is only met on the way begins it again, with several draws for each action.
+        """
+        first, led, tried = list(waiting), dict[tuple[int, int], int](), 0
+        opened = {number for number, _, _ in waiting}
+        while waiting and world.steps < budget and len(waiting) * world.bytes_saved < SAVED_BYTES:
+            number, state, distance = waiting.popleft()
+            for action in range(self.actions) if distance < self.env.max_steps else ():
+                for _ in range(DRAWS if chance else 1):
+                    ended, to = self._arrive(world, state, action, distance, chance)
+                    if not ended and to not in opened:
+                        opened.add(to)
+                        waiting.append((to, world.save(), distance + 1))
+                tried += 1
+                if not world.shows_state:
+                    led[number, action] = to
+                if tried % SPOT_CHECK == 0 and not chance:
+                    self._check_unseen(world, to, ended, led)
+                    if self._arrive(world, state, action, distance, True)[1] != to:
+                        return self._search(world, deque(first), True, budget)
+        return waiting, chance, not waiting
+
+    def _arrive(self, world: Simulator, state: Any, action: int, distance: int, chance: bool) -> tuple[bool, int]:
+        """Take an action somewhere; whether the episode is over, and the number of the state it leads to."""
+        world.load(state)
+        if chance:
+            world.reseed(self.rng)
+        ended = world.step(action)
+        self.tell_of(world)
+        return ended, self.number(world, distance + 1)
+
+    def _check_unseen(self, world: Simulator, to: int, ended: bool, led: dict[tuple[int, int], int]) -> None:
+        """The same action in what looks like the same state must lead to the same."""
+        action = int(self.rng.integers(self.actions))
+        if not ended and (to, action) in led and not self._hidden:
+            world.load(world.save())
+            world.step(action)
+            self._hidden = self.found.numbers.get(world.key()) != led[to, action]
+
+    def number(self, world: Simulator, distance: int, walked: bool = False) -> int:
+        key = world.key()
+        known = self.found.numbers.get(key)
+        return self.found.add(key, world.look(), distance, walked) if known is None else known
+
+    def tell_of(self, world: Simulator) -> None:
+        if world.steps % TELL_EVERY == 0:
+            self._tell(f"{len(self.found.distances):,} states in {world.steps:,} steps")
+
+    # -- goals among states
+
+    def _chosen(self, most: int) -> tuple[list[Sight], list[int], list[bool]]:
+        """At most so many, no two the same by the goal test, kept evenly over the order of distance."""
+        found, env = self.found, self.env
+        states = [
+            state
+            for state in found.by_distance()
+            if state[0] > 0
+            and not any(_reached(env, start, found.sight(state[2]).observation) for start in self.starts)
+        ]
+        if env.goal_test != "equal":
+            states = self._distinct([states[place] for place in evenly(len(states), CANDIDATES * most)])
+        kept = [states[place] for place in evenly(len(states), most)]
+        sights = [found.sight(look) for _, _, look in kept]
+        return sights, [distance for distance, _, _ in kept], [walked for _, walked, _ in kept]
+
+    def _distinct(self, states: list[tuple[int, bool, int]]) -> list[tuple[int, bool, int]]:
+        env = self.env
+        if env.goal_test == "distance":
+            apart = Apart(env.radius)
+            return [state for state in states if apart.add(self.found.sight(state[2]).observation) is None]
+        kept: list[tuple[tuple[int, bool, int], Sight]] = []
+        for state in states:
+            sight = self.found.sight(state[2])
+            if not any(
+                _reached(env, other, sight.observation) and _reached(env, sight, other.observation) for _, other in kept
+            ):
+                kept.append((state, sight))
+        return [state for state, _ in kept]
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """Up to `most` of `count` places, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return [int(place) for place in np.unique(np.linspace(0, count - 1, most).round())]
+
+
+class Apart:
+    """Observations that are farther apart than a radius; long ones are first compared by a shadow of them."""
+
+    shadow = 16
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+        self._kept: list[Observation] = []
+        self._shadows: Array = np.zeros((64, 0))
+        self._projection: Array | None = None
+
+    def add(self, observation: Observation) -> int | None:
+        """Keep it if none is near; else the number of one that is."""
+        flat = np.asarray(observation, float).ravel()
+        if not self._kept:
+            self._projection = self._made(flat.size)
+            self._shadows = np.zeros((64, min(flat.size, self.shadow)))
+        shadow = flat if self._projection is None else flat @ self._projection
+        near = np.linalg.norm(self._shadows[: len(self._kept)] - shadow, axis=1) <= self.radius * (1 + 1e-9)
+        for number in np.flatnonzero(near).tolist():
+            if np.linalg.norm(np.subtract(self._kept[number], observation, dtype=float)) <= self.radius:
+                return int(number)
+        if len(self._kept) == len(self._shadows):
+            self._shadows = np.concatenate([self._shadows, np.zeros_like(self._shadows)])
+        self._shadows[len(self._kept)] = shadow
+        self._kept.append(observation)
+        return None
+
+    def widen(self, factor: float) -> list[int]:
+        """A larger radius; the numbers of those that are kept."""
+        old, self._kept, self.radius = self._kept, [], factor * self.radius
+        return [number for number, observation in enumerate(old) if self.add(observation) is None]
+
+    def _made(self, size: int) -> Array | None:
+        """Orthonormal directions: a shadow is never longer than what throws it."""
+        if size <= self.shadow:
+            return None
+        rng = spawn(0, ["exam/shadow"])["exam/shadow"]
+        return np.linalg.qr(rng.normal(size=(size, self.shadow)))[0]
+
+
+# ---- walks
+
+
+@dataclass
+class _Restart:
+    place: int
+    state: Any
+    elapsed: int
+
+
+class _Walks:
+    """Random walks that go on from states that few walks have passed; distances by search over all that was seen."""
+
+    def __init__(self, owner: _World, world: Simulator, chance: bool, waiting: deque[tuple[int, Any, int]]) -> None:
+        self._owner, self._world, self._chance = owner, world, chance
+        self.rng = owner.rng
+        self._limit = owner.env.max_steps
+        self._restarts = [_Restart(*one) for one in waiting if one[2] < self._limit]
+        self._known = {one.place: one for one in self._restarts}
+        self._visits: dict[int, int] = {}
+        self._edges: dict[int, set[int]] = {}
+
+    def walk(self, budget: int) -> None:
+        """Until the budget is spent."""
+        while self._world.steps < budget and self._restarts:
+            begun = self._world.steps
+            self._once(self._rarest(), budget)
+            if self._world.steps == begun:
+                break
+        self._measure()
+
+    def _rarest(self) -> _Restart:
+        """Of a few places the one that fewest walks have passed, the nearer of two."""
+        drawn = [self._restarts[number] for number in map(int, self.rng.integers(len(self._restarts), size=16))]
+        return min(drawn, key=lambda one: (self._visits.get(one.place, 0), one.elapsed))
+
+    def _once(self, restart: _Restart, budget: int) -> None:
+        world = self._world
+        world.load(restart.state)
+        if self._chance:
+            world.reseed(self.rng)
+        place, elapsed, ended = restart.place, restart.elapsed, False
+        if restart.state is None:
+            place = self._begun()
+        stride = self._limit if restart.state is None else STRIDE
+        self._visits[place] = self._visits.get(place, 0) + 1
+        for _ in range(stride):
+            if ended or elapsed >= self._limit or world.steps >= budget:
+                return
+            ended, elapsed = world.step(int(self.rng.integers(self._owner.actions))), elapsed + 1
+            place = self._arrive(place, elapsed, ended)
+            self._visits[place] = self._visits.get(place, 0) + 1
+            self._owner.tell_of(world)
+
+    def _begun(self) -> int:
+        """The place where an episode has begun, which may be another each time."""
+        known = len(self._owner.found.distances)
+        place = self._owner.number(self._world, 0)
+        if place == known:
+            self._owner.starts.append(self._world.look())
+        return place
+
+    def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
+        place = self._owner.number(self._world, elapsed, walked=True)
+        self._edges.setdefault(source, set()).add(place)
+        self._remember(place, elapsed, ended)
+        return place
+
+    def _remember(self, place: int, elapsed: int, ended: bool) -> None:
+        """A way back to a place that is new, or reached sooner than before."""
+        known = self._known.get(place)
+        if ended or elapsed >= self._limit or (known is not None and known.elapsed <= elapsed):
+            return
+        state = self._world.save()
+        if state is None:  # there is no way back but to the start
+            return
+        if self._world.can_search:
+            self._world.load(state)
+        if known is not None:
+            known.state, known.elapsed = state, elapsed
+            return
+        restart = self._known[place] = _Restart(place, state, elapsed)
+        if len(self._restarts) < RESTARTS:
+            self._restarts.append(restart)
+            return
+        forgotten = int(self.rng.integers(len(self._restarts)))
+        del self._known[self._restarts[forgotten].place]
+        self._restarts[forgotten] = restart
+
+    def _measure(self) -> None:
+        """Shortest ways over the steps that were seen, search's distances given."""
+        distances = self._owner.found.distances
+        rings: dict[int, list[int]] = {}
+        for place, distance in enumerate(distances):
+            rings.setdefault(distance, []).append(place)
+        for ring in range(max(distances) + 1):
+            for place in rings.get(ring, ()):
+                for to in self._edges.get(place, ()) if distances[place] == ring else ():
+                    if distances[to] > ring + 1:
+                        distances[to] = ring + 1
+                        rings.setdefault(ring + 1, []).append(to)
+
+
+class _Cells(_Walks):
+    """The same where no observation comes again: places are as far apart as the goal test's radius, or a few steps.
+
+    The distance of a place is the least number of steps after which a walk was there. When there are too many places,
+    they are made larger.
+    """
+
+    def __init__(self, owner: _World, world: Simulator, chance: bool) -> None:
+        super().__init__(owner, world, chance, deque())
+        env = owner.env
+        self._apart = Apart(env.radius if env.goal_test == "distance" else 2 * (owner.move or 1.0))
+        self._cells: list[int] = []  # number in `_apart` -> number of the place
+        for sight in owner.start_sights(world):
+            owner.starts.append(sight)
+            if (place := self._place(sight, 0)) not in self._known:
+                self._known[place] = _Restart(place, world.save(), 0)
+                self._restarts.append(self._known[place])
+
+    def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
+        place = self._place(self._world.look(), elapsed)
+        self._remember(place, elapsed, ended)
+        return place
+
+    def _place(self, sight: Sight, elapsed: int) -> int:
+        found = self._owner.found
+        near = self._apart.add(sight.observation)
+        if near is None:
+            self._cells.append(found.add(len(found.distances), sight, elapsed, walked=True))
+            near = -1
+        place = self._cells[near]
+        found.distances[place] = min(found.distances[place], elapsed)
+        if len(self._cells) > MOST_CELLS:
+            self._cells = [self._cells[number] for number in self._apart.widen(1.5)]
+        return place
+
+    def _begun(self) -> int:
+        return self._place(self._world.look(), 0)
+
+    def _measure(self) -> None:
+        """Nothing to add."""
