@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sfl.agents import AgentConfig, agent_name, make_agent
@@ -23,21 +23,24 @@ RANDOM = agent_name(RandomConfig())
 """Its name in the column `agent`."""
 
 
+OUTCOMES = ("reached", "timeout", "no_route")
+
+
 def is_random(config: AgentConfig) -> bool:
     """Whether a run is one of the random policy, which needs nothing beside it."""
     return isinstance(config, RandomConfig)
 
 
 def random_rows(
-    env: EnvConfig, tasks: Sequence[Task], seed: int, parallel: int, experiment: str, watch: Watcher | None = None
+    env: EnvConfig, tasks: Sequence[Task], label: Label, parallel: int, watch: Watcher | None = None
 ) -> list[EpisodeRow]:
-    """Its rows, under the name of the experiment that they stand beside, with the reset seeds of that evaluation.
+    """Its rows, under the name of the run that they stand beside, with the reset seeds of that run's evaluation.
 
-    All chance comes from `seed`, from generators made for this: asking it changes nothing else.
+    All chance comes from the run's seed, by generators made for this: asking it changes nothing else.
     """
-    agent = make_agent(RandomConfig(), config_spec(env), seed, "cpu")
-    label = Label(experiment, RANDOM, seed)
-    return evaluate(agent, env, tasks, seed=seed, parallel=parallel, label=label, watch=watch)
+    agent = make_agent(RandomConfig(), config_spec(env), label.seed, "cpu")
+    label = replace(label, agent=RANDOM)
+    return evaluate(agent, env, tasks, seed=label.seed, parallel=parallel, label=label, watch=watch)
 
 
 def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Task]) -> list[EpisodeRow] | None:
@@ -50,9 +53,6 @@ def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Tas
     found = [(row.experiment, row.agent, row.seed, row.level, row.pair, row.budget) for row in rows]
     sound = all((row.outcome == "reached") == bool(row.success) and row.outcome in OUTCOMES for row in rows)
     return rows if found == expected and sound else None
-
-
-OUTCOMES = ("reached", "timeout", "no_route")
 
 
 def keep_rows(folder: RunFolder, rows: Iterable[EpisodeRow]) -> None:
@@ -87,14 +87,34 @@ def split_off(rows: Iterable[EpisodeRow]) -> tuple[list[EpisodeRow], list[Episod
     return [row for row in rows if row.agent != RANDOM or row.experiment not in learners], beside
 
 
-def share_of(rows: Sequence[EpisodeRow]) -> tuple[float, tuple[float, float]] | None:
-    """Success in percent with its 95% interval (Wilson's, over episodes); None without a row."""
+@dataclass(frozen=True)
+class Share:
+    """Successes among episodes."""
+
+    episodes: int
+    percent: float
+    interval: tuple[float, float]
+    """95% confidence interval, in percent: Wilson's, over the episodes."""
+
+
+def share_of(rows: Sequence[EpisodeRow]) -> Share | None:
+    """How many of the episodes succeeded; None without an episode."""
     if not rows:
         return None
     successes = sum(row.success for row in rows)
-    return 100 * successes / len(rows), wilson(successes, len(rows))
+    return Share(len(rows), 100 * successes / len(rows), wilson(successes, len(rows)))
 
 
-def share_text(found: tuple[float, tuple[float, float]] | None) -> str:
-    """A cell of a table: `53.0 (43.3-62.5)`."""
-    return "-" if found is None else "{:.1f} ({:.1f}-{:.1f})".format(found[0], *found[1])
+def shown(share: Share | None) -> tuple[str, str]:
+    """The number and its interval, for tables."""
+    return ("-", "") if share is None else (f"{share.percent:.1f}", interval_text(share.interval))
+
+
+def beside_text(share: Share | None) -> str:
+    """Both in one cell, `53.0 (43.3-62.5)`."""
+    return "-" if share is None else f"{share.percent:.1f} ({interval_text(share.interval)})"
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    """`43.3-62.5`."""
+    return "{:.1f}-{:.1f}".format(*interval)

@@ -256,7 +256,8 @@ class _Training:
         name, env, config = self.experiment.name, self.experiment.env, self.experiment.eval
         self.random = kept_rows(self.folder, name, self.seed, self.tasks)
         if self.random is None:
-            rows = random_rows(env, self.tasks, self.seed, config.parallel, name, lambda *_: _check(stop))
+            label = Label(name, seed=self.seed)
+            rows = random_rows(env, self.tasks, label, config.parallel, lambda *_: _check(stop))
             keep_rows(self.folder, rows)
             self.random = rows
 

@@ -39,7 +39,7 @@ class UnseenGoals(Protocol):
         """Look at a step of training."""
 
     def metrics(self, poses: Array) -> dict[str, float]:
-        """`explore/goals_unseen`, given all poses [N, 3] of training so far; nothing where it is not known."""
+        """`explore/goals_unseen`, given the poses [N, 3] of all steps so far; nothing where it is not known."""
 
     def state(self) -> list[int] | None:
         """For a checkpoint: the numbers of the goals; None: they follow from the poses."""
@@ -76,7 +76,7 @@ class UnseenPlaces:
 
     def metrics(self, poses: Array) -> dict[str, float]:
         """Look at the poses [N, 3] that have come since this was last asked."""
-        if not self._total:
+        if not self._total or not len(poses):
             return {}
         fresh = np.unique(np.asarray(poses[self._looked :, :2], np.float64), axis=0)
         self._looked = len(poses)
@@ -115,8 +115,10 @@ class UnseenSights:
 
     def metrics(self, poses: Array) -> dict[str, float]:
         """Nothing after a checkpoint that did not know of it."""
+        if not self._known or not len(poses):
+            return {}
         self._finder.finish()
-        return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)} if self._known else {}
+        return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)}
 
     def state(self) -> list[int] | None:
         """The numbers of the goals."""
