@@ -269,11 +269,14 @@ def report_lines(rows: Sequence[ReportRow]) -> list[str]:
     """What is said under the table: goals that were never seen, and a line for each run that most likely failed."""
     unseen = {row.experiment: row.goals_unseen_percent for row in rows if row.goals_unseen_percent is not None}
     shares = ", ".join(f"{name} {share:.0f}%" for name, share in unseen.items())
-    by_run: dict[str, list[Finding]] = {}
+    lines = finding_lines(rows)
+    return [f"goals that training never came near: {shares}", *lines] if shares else lines
+
+
+def finding_lines(rows: Sequence[ReportRow]) -> list[str]:
+    """One for each run with findings, none for good ones."""
+    by_run: dict[str, dict[Finding, None]] = {}
     for row in rows:
         for finding in row.findings:
-            known = by_run.setdefault(finding.run, [])
-            if finding not in known:
-                known.append(finding)
-    lines = [finding_line(run, findings) for run, findings in by_run.items()]
-    return [f"goals that training never came near: {shares}", *lines] if shares else lines
+            by_run.setdefault(finding.run, {})[finding] = None  # once, though every level has it
+    return [finding_line(run, list(findings)) for run, findings in by_run.items()]
