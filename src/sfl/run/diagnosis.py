@@ -251,6 +251,13 @@ def read_facts(path: Path) -> Facts:
     )
 
 
+def run_line(path: Path) -> str | None:
+    """The line of one run; None where there is nothing to say."""
+    own = read_episodes(RunFolder(path).episodes)
+    findings = diagnose(read_facts(path)) if own else []
+    return finding_line(run_title(own), findings) if findings else None
+
+
 def goals_unseen(path: Path) -> float | None:
     """Share of the goals that training never came near, at the last evaluation; None where it is not known."""
     return _last(path / "eval.csv", "explore/goals_unseen")

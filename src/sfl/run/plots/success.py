@@ -82,7 +82,7 @@ def success_figure(rows: Sequence[EpisodeRow], style: Style, warnings: Sequence[
         + "".join(f" {line}." for line in warnings)
     )
     if warnings and style.titled:
-        text = "\n".join(textwrap.fill(line, int(15 * width)) for line in warnings)
+        text = "\n".join(textwrap.fill(line, int(15 * width), break_on_hyphens=False) for line in warnings)
         figure.suptitle(text, fontsize=style.font(9), color=ORANGE, x=0.01, ha="left")
     return Plate(figure, about, source="; ".join(_about_experiment(rows, name) for name in experiments))
 
@@ -92,7 +92,8 @@ def _draw_random(axes: Axes, rows: Sequence[EpisodeRow], style: Style) -> None:
     if share is None:
         return
     axes.axhline(share.percent, color="#777777", linewidth=style.size(1), linestyle=":", zorder=1)
-    look: dict[str, Any] = {"fontsize": style.font(9), "color": "#555555", "ha": "right", "va": "bottom"}
+    look: dict[str, Any] = {"fontsize": style.font(9), "color": "#555555", "ha": "right"}
+    look["va"] = "bottom" if share.percent < 50 else "top"  # inside the panel
     axes.text(0.99, share.percent, f"random {share.percent:.0f}%", transform=axes.get_yaxis_transform(), **look)
 
 
