@@ -9,8 +9,10 @@ import pytest
 
 from sfl.core.errors import UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
-from sfl.run.report import report_cells, summarise_runs
+from sfl.run.intervals import wilson
+from sfl.run.report import report_cells, report_lines, summarise_runs
 
+Z = 1.959963984540054  # the 97.5% point of the normal distribution
 ROW = EpisodeRow("e", "sfl", "sfl/FourRoom-v0", "", "fixed", 0, 1000, "any", 0, 100, 1, 20, "reached")
 
 
@@ -49,10 +51,56 @@ def test_only_the_last_evaluation_of_each_seed_counts(tmp_path: Path) -> None:
     assert (row.success_percent, row.env_steps) == (70.0, 900)
 
 
-def test_one_seed_has_no_error_and_no_success_no_steps(tmp_path: Path) -> None:
+def test_one_seed_has_wilsons_interval_but_no_error_and_no_success_no_steps(tmp_path: Path) -> None:
     (row,) = summarise_runs([write(tmp_path / "a.csv", rows(0, 0, 20))])
-    assert (row.success_percent, row.standard_error, row.interval, row.steps) == (0.0, None, None, None)
-    assert report_cells([row])[1][4:8] == ["0.0", "-", "-", "-"]
+    assert (row.success_percent, row.standard_error, row.random, row.steps) == (0.0, None, None, None)
+    assert row.interval == pytest.approx((0.0, 100 * Z**2 / (10 + Z**2)))  # Wilson's closed form without a success
+    assert report_cells([row])[1][4:9] == ["0.0", "-", "0.0-27.8", "-", "-"]
+
+
+def test_wilsons_interval_is_what_it_should_be() -> None:
+    for tries in (1, 7, 100):
+        assert wilson(0, tries) == pytest.approx((0.0, 100 * Z**2 / (tries + Z**2)))
+        assert wilson(tries, tries) == pytest.approx((100 * tries / (tries + Z**2), 100.0))
+    for successes in (3, 50, 96):  # its ends are the shares from which the found one is z standard deviations away
+        for end in wilson(successes, 100):
+            share = end / 100
+            assert abs(successes / 100 - share) == pytest.approx(Z * (share * (1 - share) / 100) ** 0.5)
+
+
+def test_the_random_policy_stands_beside(tmp_path: Path) -> None:
+    """From random.csv beside a run, or from the rows of a run of it in the same place, never of another budget."""
+    folder = tmp_path / "e" / "seed-0000"
+    own = rows(0, 10, 20)
+    beside = [replace(row, agent="random", env_steps=0) for row in rows(0, 4, 30)]
+    write(folder / "episodes.csv", own)
+    (row,) = summarise_runs([folder])
+    assert row.random is None
+    write(folder / "random.csv", beside)
+    (row,) = summarise_runs([folder])
+    assert row.random is not None
+    assert (row.random.percent, row.random.interval) == (40.0, wilson(4, 10))
+    assert report_cells([row])[1][7] == "40.0 (16.8-68.7)"
+    (row,) = summarise_runs([write(tmp_path / "gathered.csv", own + beside)])
+    assert row.random is not None
+    assert row.random.percent == 40.0
+    yardstick = [replace(row, experiment="random-e", agent="random") for row in rows(7, 2, 30)]
+    row, chance = summarise_runs([write(tmp_path / "two.csv.gz", own + yardstick)])
+    assert row.random is not None
+    assert (row.random.percent, chance.random) == (20.0, None)
+    slow = [replace(row, budget=500) for row in yardstick]
+    row, _ = summarise_runs([write(tmp_path / "other.csv", own + slow)])
+    assert row.random is None
+
+
+def test_not_better_than_random_is_said_of_a_run_or_of_its_seeds_together(tmp_path: Path) -> None:
+    for seed, successes in ((0, 6), (1, 7), (2, 6)):
+        folder = tmp_path / "e" / f"seed-000{seed}"
+        write(folder / "episodes.csv", rows(seed, successes, 20))
+        write(folder / "random.csv", [replace(row, agent="random", env_steps=0) for row in rows(seed, 1, 30)])
+    (line,) = report_lines(summarise_runs([tmp_path / "e" / "seed-0000"]))  # 6 and 1 of 10 may be the same
+    assert line.startswith("e seed 0: not better than random: any 60% (31.3-83.2), random 10% (1.8-40.4).")
+    assert report_lines(summarise_runs([tmp_path])) == []  # 19 and 3 of 30 are not
 
 
 def test_folders_of_runs_are_searched(tmp_path: Path) -> None:

@@ -90,39 +90,49 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _print_report(path: Path) -> None:
-    from sfl.run.console import print_table
-    from sfl.run.report import report_cells, summarise_runs
+    from sfl.run.report import summarise_runs
 
-    print_table(report_cells(summarise_runs([path])))
+    _show_report(summarise_runs([path]))
     print(path)
+
+
+def _show_report(rows: Sequence[Any]) -> None:
+    """The table, and under it what must be said of it."""
+    from sfl.run.console import print_table
+    from sfl.run.report import report_cells, report_lines
+
+    print_table(report_cells(rows))
+    for line in report_lines(rows):
+        print(line)
 
 
 def evaluate(options: EvalOptions) -> int:
     """Evaluate a run."""
     from sfl.run.console import print_json, print_table
-    from sfl.run.judge import evaluate_run, outcome_cells
+    from sfl.run.judge import ask, outcome_cells
 
     words = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     as_json, path = words.pop("json"), words.pop("run")
-    rows = evaluate_run(path, **words)
+    asked = ask(path, **words)
+    rows, random = asked.rows(), asked.random_rows()
     if as_json:
-        print_json([dataclasses.asdict(row) for row in rows])
+        print_json([dataclasses.asdict(row) for row in [*rows, *random]])
     else:
-        print_table(outcome_cells(rows))
+        print_table(outcome_cells(rows, random))
     return 0
 
 
 def report(options: ReportOptions) -> int:
     """Sum up runs."""
     _require_runs(options.runs, "report")
-    from sfl.run.console import print_json, print_table
-    from sfl.run.report import report_cells, summarise_runs
+    from sfl.run.console import print_json
+    from sfl.run.report import summarise_runs
 
     rows = summarise_runs(options.runs)
     if options.json:
         print_json([dataclasses.asdict(row) for row in rows])
     else:
-        print_table(report_cells(rows))
+        _show_report(rows)
     return 0
 
 

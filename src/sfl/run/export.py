@@ -14,7 +14,7 @@ from sfl.envs import world_name
 from sfl.run import checkpoint
 from sfl.run.folder import RunFolder, config_spec, read_config
 
-TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "tasks.json", "exam.npz")
+TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "random.csv", "tasks.json", "exam.npz")
 
 
 def export(path: Path | str, out: Path | str | None = None, history: int = 0, poses: bool = False) -> RunFolder:

@@ -70,6 +70,11 @@ class RunFolder:
         return self.path / "episodes.csv"
 
     @property
+    def random(self) -> Path:
+        """One row per task, of the random policy: what success is compared with."""
+        return self.path / "random.csv"
+
+    @property
     def tasks(self) -> Path:
         """The start-goal pairs that a run in a maze is evaluated on."""
         return self.path / "tasks.json"

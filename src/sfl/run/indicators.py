@@ -52,12 +52,14 @@ class Localization:
         self._landmarks, self._radius = landmark_poses, radius  # [L, 3]
         self._distances: list[Array] = []  # [B] each, infinite where not localized
         self._angles: list[Array] = []  # [B] each, degrees
+        self._decisions = self._localized = 0  # wherever they were made
 
     def add(self, poses: Array, explanations: list[Explanation]) -> None:
         """One decision of environments at poses [B, 3]; poses and landmarks at unknown places count nowhere."""
         if not len(self._landmarks):
             return
         believed = np.array([-1 if seen.localized is None else seen.localized for seen in explanations], np.int64)
+        self._decisions, self._localized = self._decisions + len(believed), self._localized + int((believed >= 0).sum())
         gaps = np.asarray(poses, np.float64) - self._landmarks[believed]
         known = np.isfinite(poses).all(1) & ((believed < 0) | np.isfinite(gaps).all(1))
         distances = np.where(believed < 0, np.inf, np.hypot(gaps[:, 0], gaps[:, 1]))
@@ -65,10 +67,13 @@ class Localization:
         self._angles.append(np.abs((gaps[:, 2] + 180.0) % 360.0 - 180.0)[known & (believed >= 0)])
 
     def metrics(self) -> dict[str, float]:
-        """Shares over all decisions and over the localized ones, and medians over the latter."""
+        """Shares over all decisions and over the localized ones, and medians over the latter.
+
+        Without true poses all that can be said is how many decisions were localized.
+        """
         distances = np.concatenate([np.empty(0), *self._distances])
         if distances.size == 0:
-            return {}
+            return {"graph/localized_in_evaluation": self._localized / self._decisions} if self._decisions else {}
         localized, within = np.isfinite(distances), distances <= self._radius
         name = f"graph/localization_within_{self._radius}"
         shares = {"graph/localized_in_evaluation": float(localized.mean()), f"{name}_of_all": float(within.mean())}

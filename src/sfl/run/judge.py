@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
 from sfl.data.types import Observation
 from sfl.envs import DoomConfig, Pose, Task, draw_tasks, make_env
+from sfl.run.chance import OUTCOMES, beside_text, is_random, random_rows, share_of, shown
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, eval_tasks, evaluate
 from sfl.run.folder import LAST, LoadedRun, load_run
 from sfl.run.goals import parse_pose, read_goal
@@ -21,7 +23,35 @@ GIVEN_EPISODES = 10
 """Episodes for one given goal, unless the user says otherwise: the policy has some chance in it."""
 
 
-def evaluate_run(
+@dataclass(frozen=True)
+class Asked:
+    """A run, and the tasks that are to be posed to it."""
+
+    run: LoadedRun
+    tasks: list[Task]
+
+    def rows(self) -> list[EpisodeRow]:
+        """What becomes of them."""
+        config = self.run.experiment
+        parallel = config.eval.parallel
+        return evaluate(
+            self.run.agent, config.env, self.tasks, seed=self.run.seed, parallel=parallel, label=self.run.label
+        )
+
+    def random_rows(self) -> list[EpisodeRow]:
+        """What the random policy makes of the same tasks; nothing beside a run of the random policy."""
+        config = self.run.experiment
+        if is_random(config.agent):
+            return []
+        return random_rows(config.env, self.tasks, self.run.label, config.eval.parallel)
+
+
+def evaluate_run(path: Path | str, **words: Any) -> list[EpisodeRow]:
+    """Rows of a fresh evaluation, with the words of `ask`; the run's own files stay as they are."""
+    return ask(path, **words).rows()
+
+
+def ask(
     path: Path | str,
     goal: str | None = None,
     start: str | None = None,
@@ -32,8 +62,8 @@ def evaluate_run(
     checkpoint: str = LAST,
     device: str = "auto",
     threads: int = 1,
-) -> list[EpisodeRow]:
-    """Rows of a fresh evaluation; the run's own files stay as they are."""
+) -> Asked:
+    """The tasks that these words choose, and the run as it was at a checkpoint."""
     require(episodes is None or episodes >= 1, f"--episodes must be 1 or more, got {episodes}.")
     run = load_run(path, checkpoint, device, threads)
     if goal is not None or start is not None:
@@ -44,8 +74,7 @@ def evaluate_run(
         tasks = _other_pairs(run, level, episodes, pairs, pairs_seed)
     else:
         tasks = run.tasks(level, episodes)
-    config = run.experiment
-    return evaluate(run.agent, config.env, tasks, seed=run.seed, parallel=config.eval.parallel, label=run.label)
+    return Asked(run, tasks)
 
 
 def _other_pairs(
@@ -96,17 +125,22 @@ def _default_task(env: Env, needs_goal: bool) -> Task:
     return Task("any", 0, None, None, env.get_wrapper_attr("max_steps"))
 
 
-def outcome_cells(rows: Sequence[EpisodeRow]) -> list[list[str]]:
-    """A table of outcomes for each level, headings first."""
+def outcome_cells(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow] = ()) -> list[list[str]]:
+    """A table of outcomes for each level, headings first; beside them success of the random policy, where it is given.
+
+    Intervals are Wilson's, over episodes.
+    """
     in_maze = any(row.maze for row in rows)
-    head = ["level", "episodes", "success %", "steps", "reached", "timeout", "no_route"]
+    head = ["level", "episodes", "success %", "95% interval", *(["random %"] if random else []), "steps", *OUTCOMES]
     cells = [[*head, *(NOT_TRIVIAL if in_maze else ())]]
     for level in dict.fromkeys(row.level for row in rows):
         chosen = [row for row in rows if row.level == level]
         steps = [row.steps for row in chosen if row.success]
-        counts = [str(sum(row.outcome == outcome for row in chosen)) for outcome in ("reached", "timeout", "no_route")]
+        counts = [str(sum(row.outcome == outcome for row in chosen)) for outcome in OUTCOMES]
         mean = f"{sum(steps) / len(steps):.1f}" if steps else "-"
+        percent, interval = shown(share_of(chosen))
+        chance = [beside_text(share_of([row for row in random if row.level == level]))] if random else []
         others = [row.success for row in chosen if not row.trivial]
         second = [str(len(others)), f"{100 * sum(others) / len(others):.1f}" if others else "-"] if in_maze else []
-        cells.append([level, str(len(chosen)), f"{100 * len(steps) / len(chosen):.1f}", mean, *counts, *second])
+        cells.append([level, str(len(chosen)), percent, interval, *chance, mean, *counts, *second])
     return cells

@@ -154,6 +154,14 @@ METRICS: tuple[Metric, ...] = (
         "Far below the coverage: most of the time is spent in a part of the place.",
     ),
     Metric(
+        "explore/goals_unseen",
+        "eval",
+        "share",
+        "Distinct goals of the run's tasks that no environment step of training so far came near: by true poses their "
+        "own cell (mazes: within 100 units), where goals are observations by the goal test.",
+        "Above 0.5: most of the exam asks for places that were never seen; the other numbers follow from that.",
+    ),
+    Metric(
         "explore/frontier_trips",
         "train",
         "count",

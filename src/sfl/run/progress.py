@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+SUCCESS = "eval/success_"
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 
@@ -40,10 +41,12 @@ class Progress:
             left = (self._total - done) / rate if rate > 0 else 0.0
             note(f"{self._title}: {done:,}/{self._total:,} steps, {rate:,.0f}/s, {left:,.0f} s left{self._success}")
 
-    def evaluated(self, metrics: Mapping[str, float]) -> None:
-        """Show the success of the newest evaluation."""
-        shares = {name.removeprefix("eval/success_"): value for name, value in metrics.items() if "success" in name}
-        self._success = "".join(f", {level} {100 * share:.0f}%" for level, share in shares.items())
+    def evaluated(self, metrics: Mapping[str, float], random: Mapping[str, float]) -> None:
+        """Show the success of the newest evaluation, and beside it that of the random policy where it is known."""
+        shares = {name: value for name, value in metrics.items() if name.startswith(SUCCESS)}
+        beside = {name: f" (random {100 * share:.0f}%)" for name, share in random.items()}
+        parts = [f", {n.removeprefix(SUCCESS)} {100 * share:.0f}%{beside.get(n, '')}" for n, share in shares.items()]
+        self._success = "".join(parts)
         if not self._bar:
             note(f"{self._title}: evaluated at {self._done:,} steps{self._success}")
 

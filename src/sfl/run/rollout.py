@@ -50,6 +50,9 @@ class Step:
     """Rows whose episode is over; their environments are reset when the next step is asked for."""
     broken: tuple[int, ...] = ()
     """Those of them whose world broke down: how the episode would have gone on is not known."""
+    infos: tuple[dict[str, Any], ...] = ()
+    """What the environments said beside `transitions.observations`; empty where they say nothing but poses."""
+    next_infos: tuple[dict[str, Any], ...] = ()
 
 
 class Session(Protocol):
@@ -100,6 +103,7 @@ class _Slot:
     actions: list[int] = field(default_factory=list)
     observation: Observation = field(default_factory=lambda: np.empty(0))
     pose: Array = field(default_factory=lambda: np.full(3, np.nan))
+    info: dict[str, Any] = field(default_factory=dict)
 
     def begin(self, episode: Episode) -> Observation | None:
         """Reset; returns the picture of the goal, or None where there is no goal."""
@@ -119,7 +123,7 @@ class _Slot:
 
     def _see(self, observation: dict[str, Any], info: dict[str, Any]) -> None:
         self.observation = observation["observation"]
-        pose = info.get("pose")
+        self.info, pose = info, info.get("pose")
         self.pose = np.full(3, np.nan) if pose is None else pose
 
     def digest(self) -> str:
@@ -153,7 +157,7 @@ class EnvSession:
     def step(self, indices: Sequence[int], observations: Array, actions: Array) -> Step:
         """One action in each of the environments `indices`."""
         slots = [self._slots[index] for index in indices]
-        poses = np.array([slot.pose for slot in slots])
+        poses, infos = np.array([slot.pose for slot in slots]), tuple(slot.info for slot in slots)
         outcomes = [slot.step(int(action)) for slot, action in zip(slots, actions, strict=True)]
         rewards, terminated, truncated, succeeded = (np.array(column) for column in zip(*outcomes, strict=True))
         step = Step(
@@ -172,6 +176,8 @@ class EnvSession:
             lengths=np.array([len(slot.actions) for slot in slots]),
             episodes=tuple(slot.episode for slot in slots if slot.episode is not None),
             ended=tuple(row for row, outcome in enumerate(outcomes) if outcome[1] or outcome[2]),
+            infos=infos,
+            next_infos=tuple(slot.info for slot in slots),
         )
         for row in step.ended:
             slots[row].episode = None

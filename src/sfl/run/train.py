@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +17,7 @@ from sfl.data.types import Agent, EnvSpec, OracleAgent, Policy
 from sfl.envs import world_name
 from sfl.run import checkpoint, folder
 from sfl.run.boards import Boards
+from sfl.run.chance import is_random, keep_rows, kept_rows, random_rows
 from sfl.run.config import Experiment
 from sfl.run.device import memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
@@ -27,6 +30,7 @@ from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.pretraining import pretraining_of
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
+from sfl.run.unseen import unseen_goals
 from sfl.run.version import system_facts
 from sfl.run.worlds import open_world
 
@@ -66,6 +70,7 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
             run.restore(found)
             if run.finished:
                 note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
+                run.complete(found)
             else:
                 run.go(found, wandb)
     finally:
@@ -96,6 +101,8 @@ class _Training:
         self.explorer: Explorer | None = None  # until it is lent: a resumed run says which checkpoint it had
         self.rng = spawn(seed, ["env"])["env"]
         self.poses = PoseLog(self.world.squares())
+        self.unseen = unseen_goals(self.world, experiment.env, self.tasks)
+        self.random: list[EpisodeRow] | None = None  # what the random policy makes of the tasks, once it was asked
         self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
         self.window = MetricWindow()
         self.env_steps = 0
@@ -123,17 +130,33 @@ class _Training:
         self.boards = Boards(where.path / "tensorboard", to_json(self.experiment), title, wandb, self.env_steps)
         self.progress = Progress(title, train.steps, self.env_steps)
         try:
-            with StopRequest() as stop:
+            with self._stoppable() as stop:
                 self._loop(stop)
+        finally:
+            self.progress.close()
+            self.boards.close()
+
+    def complete(self, where: RunFolder) -> None:
+        """Of a finished run: the rows of the random policy where they are missing, as in folders of older versions."""
+        self.folder = where
+        with self._stoppable() as stop:
+            try:
+                self._ask_random(stop)
+            except _StopNow:
+                raise RunStoppedError(f"stopped; the run itself is finished. {self._how_to_resume()}") from None
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[StopRequest]:
+        """A first signal asks to stop, a second one stops; a full disk is said in one line."""
+        try:
+            with StopRequest() as stop:
+                yield stop
         except KeyboardInterrupt as error:
             raise RunStoppedError(f"stopped without saving; {self._how_to_resume()}") from error
         except OSError as error:
             if checkpoint.is_disk_full(error):
                 raise SflError(f"The disk is full; {self._how_to_resume()}") from error
             raise
-        finally:
-            self.progress.close()
-            self.boards.close()
 
     def _how_to_resume(self) -> str:
         if not self.folder.last.exists():
@@ -169,6 +192,7 @@ class _Training:
         self.agent.observe(step.transitions)
         self.window.add(self.agent.update())
         self.poses.add(step.poses)
+        self.unseen.add(step)
         self._before = self.env_steps
         self.env_steps += len(step.poses)
 
@@ -201,6 +225,7 @@ class _Training:
 
     def _evaluate(self, stop: StopRequest) -> None:
         """Evaluate on environments and generators of evaluation's own, at most once for each step count."""
+        self._ask_random(stop)
         if self.evaluated_at == self.env_steps:
             return
         snapshot = self._checkpoint()
@@ -221,12 +246,27 @@ class _Training:
         )
         self._write_evaluation(rows, indicators)
 
+    def _ask_random(self, stop: StopRequest) -> None:
+        """Pose the tasks to the random policy, once: it does not learn. What is whole in the folder is kept."""
+        if self.random is not None:
+            return
+        if is_random(self.experiment.agent):
+            self.random = []
+            return
+        name, env, config = self.experiment.name, self.experiment.env, self.experiment.eval
+        self.random = kept_rows(self.folder, name, self.seed, self.tasks)
+        if self.random is None:
+            label = Label(name, seed=self.seed)
+            rows = random_rows(env, self.tasks, label, config.parallel, lambda *_: _check(stop))
+            keep_rows(self.folder, rows)
+            self.random = rows
+
     def _write_evaluation(self, rows: list[EpisodeRow], indicators: Indicators) -> None:
-        metrics = summarise(rows) | indicators.metrics()
+        metrics = summarise(rows) | indicators.metrics() | self.unseen.metrics(self.poses.poses)
         self.tables["episodes"].write_all([asdict(row) for row in rows])
         self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
-        self.progress.evaluated(metrics)
+        self.progress.evaluated(metrics, summarise(self.random or ()))
         self.evaluated_at = self.env_steps
 
     def _checkpoint(self) -> checkpoint.Checkpoint:
@@ -245,6 +285,7 @@ class _Training:
                 "window_seconds": self._window_seconds,
                 "seconds": self.seconds,
                 "evaluated_at": self.evaluated_at,
+                "goals_unseen": self.unseen.state(),
                 "explorer": None if self.explorer is None else self.explorer.state(),
             },
             poses=poses,
@@ -266,6 +307,7 @@ class _Training:
         restore_generator(self.rng, loaded.run["env"])
         self.window.restore(loaded.run["window"])
         self.poses.add(loaded.poses)
+        self.unseen.restore(loaded.run.get("goals_unseen"))
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
         self.env_steps, self._before = loaded.env_steps, loaded.run["before"]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from sfl.core.config import to_json
-from sfl.core.errors import UsageError
+from sfl.core.errors import SflError, UsageError
 from sfl.data.types import Array
+from sfl.run.chance import read_random
 from sfl.run.csv_table import read_columns
+from sfl.run.evaluate import summarise
 from sfl.run.metrics import declared
 from sfl.studio.answers import Document, numbers
 from sfl.studio.runs import Run
@@ -28,11 +30,25 @@ def curves(runs: Sequence[Run]) -> Document:
     for run in runs:
         for name, line in _lines(run).items():
             found.setdefault(name, {})[run.id] = line
-    metrics = [_metric(name, lines) for name, lines in found.items()]
+    random = _random(runs)
+    metrics = [{**_metric(name, lines), "random": random.get(name)} for name, lines in found.items()]
     groups = ("success", "indicator", "training")
     metrics.sort(key=lambda metric: groups.index(metric["group"]))  # stable: in each group as they are declared
     levels = [metric["name"].removeprefix(SUCCESS) for metric in metrics if metric["group"] == "success"]
     return {"metrics": metrics, "levels": levels}
+
+
+def _random(runs: Sequence[Run]) -> dict[str, float]:
+    """Success of the random policy on the tasks of these runs, by metric; of runs in several worlds none."""
+    if len({run.facts.world_key for run in runs}) != 1:
+        return {}
+    rows = []
+    for run in runs:
+        try:
+            rows += read_random(run.folder.path)
+        except SflError:  # not what it should be
+            continue
+    return {name: share for name, share in summarise(rows).items() if name.startswith(SUCCESS)}
 
 
 def _lines(run: Run) -> dict[str, tuple[Array, Array]]:

@@ -18,6 +18,7 @@ from sfl.core.errors import CheckpointError, SflError, UsageError
 from sfl.envs import DoomConfig, MiniGridConfig, world_name
 from sfl.run import checkpoint
 from sfl.run.config import Experiment
+from sfl.run.diagnosis import run_line
 from sfl.run.folder import LAST, RunFolder, read_config
 from sfl.run.progress import note
 from sfl.studio.answers import Document, NotHereError, NotReadyError
@@ -61,6 +62,7 @@ class Run:
         self.id, self.folder, self.keeps = run_id, RunFolder(path), keeps
         self._config_stamp = _stamp(self.folder.config)
         self._facts = Facts.read(path)
+        self._found: tuple[Any, str | None] | None = None  # stamps of the files that say it, and the line
         self._remembered: dict[str, tuple[Any, Any]] = {}  # by what: the stamp of the file that it was read from
 
     @property
@@ -125,6 +127,7 @@ class Run:
             "has_field": bool(checkpoints) and scored,
             "can_play": bool(checkpoints),
             "levels": list(facts.experiment.eval.levels),
+            "finding": self._finding(),
         }
 
     def state(self, last: int | None) -> str:
@@ -136,6 +139,19 @@ class Run:
         files = ("config.json", "train.csv", "eval.csv", "episodes.csv", "checkpoints")
         times = [stamp[0] for name in files if (stamp := _stamp(self.folder.path / name)) is not None]
         return "training" if time.time() - max(times, default=0) / 1e9 < FRESH else "stopped"
+
+    def _finding(self) -> str | None:
+        """Why it most likely fails, in one line, once it was evaluated; asked again when a file is new."""
+        files = ("eval.csv", "episodes.csv", "random.csv", "checkpoints/last/format.json")
+        stamps = tuple(_stamp(self.folder.path / name) for name in files)
+        if stamps[1] is None:
+            return None
+        if self._found is None or self._found[0] != stamps:
+            try:
+                self._found = (stamps, run_line(self.folder.path))
+            except SflError:  # rows are being written: the line before it is shown until they are whole
+                return None if self._found is None else self._found[1]
+        return self._found[1]
 
     def _last_steps(self) -> int | None:
         place = _place(self.folder.last)

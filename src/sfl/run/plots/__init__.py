@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sfl.core.errors import UsageError
+from sfl.run.chance import read_random
 from sfl.run.folder import LoadedRun, RunFolder, load_run, read_config, read_episodes
 from sfl.run.plots.coverage import coverage_figure
 from sfl.run.plots.doom import doom_figures, maze_site
@@ -16,6 +17,7 @@ from sfl.run.plots.saving import Form, save_plates, save_png
 from sfl.run.plots.style import PAPER, SCREEN, Plate, Style
 from sfl.run.plots.success import success_figure
 from sfl.run.progress import note
+from sfl.run.report import finding_lines, summarise_runs
 
 
 def draw(runs: Sequence[Path | str]) -> list[Path]:
@@ -87,8 +89,12 @@ def _coverage(sites: Sequence[Site]) -> dict[str, Plate]:
 
 
 def _success(paths: Sequence[Path], style: Style) -> dict[str, Plate]:
-    rows = [row for path in paths if RunFolder(path).episodes.is_file() for row in read_episodes(path / "episodes.csv")]
+    evaluated = [path for path in paths if RunFolder(path).episodes.is_file()]
+    rows = [row for path in evaluated for row in [*read_episodes(RunFolder(path).episodes), *read_random(path)]]
     if not rows:
         note("success: not drawn, because nothing has been evaluated yet.")
         return {}
-    return {"success": success_figure(rows, style)}
+    warnings = finding_lines(summarise_runs(evaluated))
+    for line in warnings:
+        note(line)
+    return {"success": success_figure(rows, style, warnings)}

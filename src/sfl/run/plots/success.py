@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sfl.data.types import Array
+from sfl.run.chance import share_of, split_off
 from sfl.run.evaluate import EpisodeRow
 from sfl.run.plots.marks import BLUE, GREEN, ORANGE
 from sfl.run.plots.style import COLUMN, SCREEN, Plate, Style
@@ -46,8 +48,12 @@ def _percent(rows: Sequence[EpisodeRow], step: int) -> float | None:
     return 100 * sum(chosen) / len(chosen) if chosen else None
 
 
-def success_figure(rows: Sequence[EpisodeRow], style: Style) -> Plate:
-    """A panel for each level, a curve for each experiment."""
+def success_figure(rows: Sequence[EpisodeRow], style: Style, warnings: Sequence[str] = ()) -> Plate:
+    """A panel for each level, a curve for each experiment, and a thin line where the random policy stands beside it.
+
+    `warnings` is what must be said of the runs: above the panels on the screen, in the caption of a manuscript.
+    """
+    rows, beside = split_off(rows)
     levels, experiments = (list(dict.fromkeys(getattr(r, name) for r in rows)) for name in ("level", "experiment"))
     names = [LEVEL_NAMES.get(level, level) for level in levels]
     width = style.width(len(levels), 4.6 * len(levels) + 0.6)
@@ -58,6 +64,7 @@ def success_figure(rows: Sequence[EpisodeRow], style: Style) -> Plate:
             own = [row for row in rows if (row.level, row.experiment) == (level, experiment)]
             if own:
                 _draw_curve(axes, success_curve(own), experiment, CURVES[place % len(CURVES)], style)
+        _draw_random(axes, [row for row in beside if row.level == level], style)
         axes.set_title(name, fontsize=style.font(12))
         _draw_axes(axes, style, until=max(row.env_steps for row in rows if row.level == level))
         axes.set_ylabel("success (%)" if style.titled or number == 1 else "", fontsize=style.font(11))
@@ -71,8 +78,23 @@ def success_figure(rows: Sequence[EpisodeRow], style: Style) -> Plate:
     about = (
         f"Success in evaluation over environment steps in {', '.join(tasks)}, on {', '.join(names)}: the mean over "
         "seeds, the band its standard error; a dashed line is a policy that was evaluated once."
+        + (" The thin line is the random policy on the same tasks." if beside else "")
+        + "".join(f" {line}." for line in warnings)
     )
+    if warnings and style.titled:
+        text = "\n".join(textwrap.fill(line, int(15 * width), break_on_hyphens=False) for line in warnings)
+        figure.suptitle(text, fontsize=style.font(9), color=ORANGE, x=0.01, ha="left")
     return Plate(figure, about, source="; ".join(_about_experiment(rows, name) for name in experiments))
+
+
+def _draw_random(axes: Axes, rows: Sequence[EpisodeRow], style: Style) -> None:
+    share = share_of(rows)
+    if share is None:
+        return
+    axes.axhline(share.percent, color="#777777", linewidth=style.size(1), linestyle=":", zorder=1)
+    look: dict[str, Any] = {"fontsize": style.font(9), "color": "#555555", "ha": "right"}
+    look["va"] = "bottom" if share.percent < 50 else "top"  # inside the panel
+    axes.text(0.99, share.percent, f"random {share.percent:.0f}%", transform=axes.get_yaxis_transform(), **look)
 
 
 def _about_experiment(rows: Sequence[EpisodeRow], experiment: str) -> str:

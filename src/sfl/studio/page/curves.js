@@ -123,6 +123,8 @@ export class CurvesPanel {
       groups.map((group) => number(group.mean.at(-1))).join(" · "),
     )];
     const reading = el("span", { class: "reading" }, ...resting());
+    const chance = metric.random ?? null; // of the random policy on the same tasks
+    const beside = chance !== null && el("span", { class: "quiet" }, ` · random policy ${number(chance)}`);
     const tell = (lines, step) => {
       const parts = lines?.map(({ colour, text }) => el("b", { style: `--kind:${colour}` }, text));
       fill(
@@ -137,7 +139,7 @@ export class CurvesPanel {
       el(
         "figcaption",
         {},
-        el("span", {}, metric.title, metric.unit && el("span", { class: "quiet" }, ` · ${metric.unit}`)),
+        el("span", {}, metric.title, metric.unit && el("span", { class: "quiet" }, ` · ${metric.unit}`), beside),
         reading,
       ),
       chart(groups, runs, metric.unit, this.at ?? null, tell));

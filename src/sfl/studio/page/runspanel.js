@@ -24,6 +24,7 @@ export class RunsPanel {
     byId("grow").addEventListener("click", () => this.grow());
     this.makeSwitches();
     state.watch(["runs", "run", "shown"], () => this.listRuns());
+    state.watch(["runs", "run"], () => this.showFinding());
     state.watch(["runs", "run", "checkpoints", "graph"], () => this.showCheckpoint());
     state.watch(["colourBy", "filters", "layers", "graph", "map"], () => this.showSwitches());
     this.showGrowing();
@@ -77,6 +78,14 @@ export class RunsPanel {
           },
         )),
     );
+  }
+
+  /** Why the run most likely fails, where its files say so. */
+  showFinding() {
+    const line = currentRun(this.state)?.finding ?? null;
+    const box = byId("finding");
+    box.hidden = line === null;
+    if (box.textContent !== (line ?? "")) box.textContent = line ?? "";
   }
 
   choose(place) {

@@ -1,0 +1,120 @@
+"""The random policy on the very tasks of a run: what every number stands beside.
+
+It learns nothing, so it is asked once; its rows are kept in the run's folder as random.csv.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from sfl.agents import AgentConfig, agent_name, make_agent
+from sfl.agents.random_agent import RandomConfig
+from sfl.core.errors import UsageError
+from sfl.envs import EnvConfig, Task
+from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, Watcher, evaluate
+from sfl.run.folder import RunFolder, config_spec, read_episodes
+from sfl.run.intervals import wilson
+
+RANDOM = agent_name(RandomConfig())
+"""Its name in the column `agent`."""
+
+
+OUTCOMES = ("reached", "timeout", "no_route")
+
+
+def is_random(config: AgentConfig) -> bool:
+    """Whether a run is one of the random policy, which needs nothing beside it."""
+    return isinstance(config, RandomConfig)
+
+
+def random_rows(
+    env: EnvConfig, tasks: Sequence[Task], label: Label, parallel: int, watch: Watcher | None = None
+) -> list[EpisodeRow]:
+    """Its rows, under the name of the run that they stand beside, with the reset seeds of that run's evaluation.
+
+    All chance comes from the run's seed, by generators made for this: asking it changes nothing else.
+    """
+    agent = make_agent(RandomConfig(), config_spec(env), label.seed, "cpu")
+    label = replace(label, agent=RANDOM)
+    return evaluate(agent, env, tasks, seed=label.seed, parallel=parallel, label=label, watch=watch)
+
+
+def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Task]) -> list[EpisodeRow] | None:
+    """What random.csv holds; None where it is missing, damaged or of other tasks."""
+    try:
+        rows = read_episodes(folder.random)
+    except UsageError:
+        return None
+    expected = [(experiment, RANDOM, seed, task.level, task.pair, task.budget) for task in tasks]
+    found = [(row.experiment, row.agent, row.seed, row.level, row.pair, row.budget) for row in rows]
+    sound = all((row.outcome == "reached") == bool(row.success) and row.outcome in OUTCOMES for row in rows)
+    return rows if found == expected and sound else None
+
+
+def keep_rows(folder: RunFolder, rows: Iterable[EpisodeRow]) -> None:
+    """Write random.csv, whole or not at all."""
+    draft = folder.random.with_name(folder.random.name + ".tmp")
+    try:
+        with draft.open("w", newline="") as file:
+            writer = csv.DictWriter(file, EPISODE_COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in rows)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, folder.random)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read_random(path: Path) -> list[EpisodeRow]:
+    """The rows in the random.csv of a run folder; none in folders from before there was one."""
+    file = RunFolder(path).random
+    return read_episodes(file) if file.is_file() else []
+
+
+def split_off(rows: Iterable[EpisodeRow]) -> tuple[list[EpisodeRow], list[EpisodeRow]]:
+    """An experiment's own rows, and those of the random policy that stand beside it under its name.
+
+    An experiment of the random policy itself has no other rows: these are its own.
+    """
+    rows = list(rows)
+    learners = {row.experiment for row in rows if row.agent != RANDOM}
+    beside = [row for row in rows if row.agent == RANDOM and row.experiment in learners]
+    return [row for row in rows if row.agent != RANDOM or row.experiment not in learners], beside
+
+
+@dataclass(frozen=True)
+class Share:
+    """Successes among episodes."""
+
+    episodes: int
+    percent: float
+    interval: tuple[float, float]
+    """95% confidence interval, in percent: Wilson's, over the episodes."""
+
+
+def share_of(rows: Sequence[EpisodeRow]) -> Share | None:
+    """How many of the episodes succeeded; None without an episode."""
+    if not rows:
+        return None
+    successes = sum(row.success for row in rows)
+    return Share(len(rows), 100 * successes / len(rows), wilson(successes, len(rows)))
+
+
+def shown(share: Share | None) -> tuple[str, str]:
+    """The number and its interval, for tables."""
+    return ("-", "") if share is None else (f"{share.percent:.1f}", interval_text(share.interval))
+
+
+def beside_text(share: Share | None) -> str:
+    """Both in one cell, `53.0 (43.3-62.5)`."""
+    return "-" if share is None else f"{share.percent:.1f} ({interval_text(share.interval)})"
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    """`43.3-62.5`."""
+    return "{:.1f}-{:.1f}".format(*interval)

@@ -1,0 +1,225 @@
+"""Which goals of the exam training never came near: a method cannot be asked the way to what it never saw.
+
+Where a goal is a pose, the true poses of training say it; where it is an observation, the environment's own test of
+goals does, asked of every observation of training. Draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sfl.data.types import Array, Observation
+from sfl.envs import EnvConfig, GymConfig, Task
+from sfl.run.rollout import Step
+from sfl.run.worlds import World
+
+SAME_CELL = 0.5
+"""On a grid only the goal's own cell counts as near."""
+
+BLOCK = 256
+"""Observations that are compared with the goals at once."""
+
+MOST_KNOWN = 200_000
+"""Observations that are remembered as asked about; beyond it they are forgotten and asked about again."""
+
+Reaches = Callable[[Observation, Observation, Mapping[str, Any]], bool]
+"""(achieved, desired, info) -> whether the goal is reached."""
+
+Nearness = Literal["equal"] | float | Reaches
+"""When an observation is at a goal: when they are equal, within this distance of each other, or as a function says."""
+
+
+class UnseenGoals(Protocol):
+    """The goals that training has not come near so far."""
+
+    def add(self, step: Step) -> None:
+        """Look at a step of training."""
+
+    def metrics(self, poses: Array) -> dict[str, float]:
+        """`explore/goals_unseen`, given the poses [N, 3] of all steps so far; nothing where it is not known."""
+
+    def state(self) -> list[int] | None:
+        """For a checkpoint: the numbers of the goals; None: they follow from the poses."""
+
+    def restore(self, state: list[int] | None) -> None:
+        """Go on from there; None: the checkpoint is older than this metric."""
+
+
+def nearness(env: EnvConfig) -> Nearness:
+    """When a goal that is an observation counts as reached in this environment."""
+    return env.radius if isinstance(env, GymConfig) and env.goal_test == "distance" else "equal"
+
+
+def unseen_goals(world: World, env: EnvConfig, tasks: Sequence[Task]) -> UnseenGoals:
+    """Those of a run's tasks, each goal once."""
+    goals = [task.goal for task in tasks if task.goal is not None]
+    pictured = [np.asarray(goal) for goal in goals if not isinstance(goal, tuple)]
+    if pictured:
+        return UnseenSights(pictured, nearness(env))
+    places = np.array([goal[:2] for goal in goals], np.float64).reshape(-1, 2)
+    return UnseenPlaces(places, float(world.radius) if world.maze else SAME_CELL)
+
+
+class UnseenPlaces:
+    """Goals at known places."""
+
+    def __init__(self, places: Array, radius: float) -> None:
+        self._unseen = np.unique(places, axis=0)  # [G, 2]
+        self._total, self._radius = len(self._unseen), radius
+        self._looked = 0  # at so many of the poses
+
+    def add(self, step: Step) -> None:
+        """The poses are noted elsewhere."""
+
+    def metrics(self, poses: Array) -> dict[str, float]:
+        """Look at the poses [N, 3] that have come since this was last asked."""
+        if not self._total or not len(poses):
+            return {}
+        fresh = np.unique(np.asarray(poses[self._looked :, :2], np.float64), axis=0)
+        self._looked = len(poses)
+        for first in range(0, len(fresh), BLOCK):
+            gaps = self._unseen[:, None] - fresh[first : first + BLOCK]
+            self._unseen = self._unseen[~(np.hypot(gaps[..., 0], gaps[..., 1]) <= self._radius).any(1)]
+        return {"explore/goals_unseen": len(self._unseen) / self._total}
+
+    def state(self) -> None:
+        """They follow from the poses, which a checkpoint has."""
+
+    def restore(self, state: list[int] | None) -> None:
+        """All poses are looked at again."""
+        self._looked = 0
+
+
+class UnseenSights:
+    """Goals that are observations."""
+
+    def __init__(self, goals: Sequence[Observation], near: Nearness) -> None:
+        distinct = {_key(goal): goal for goal in goals}
+        self._goals = list(distinct.values())
+        self._finder = _finder(self._goals, near)
+        self._known = True  # whether all of training was looked at
+
+    def add(self, step: Step) -> None:
+        """All that was seen, also where an episode ended."""
+        if not self._finder.unseen:
+            return
+        seen, infos = step.transitions.observations, step.infos or ({},) * len(step.poses)
+        for observation, info in zip(seen, infos, strict=True):
+            self._finder.look(observation, info)
+        for row in step.ended:
+            info = step.next_infos[row] if step.next_infos else {}
+            self._finder.look(step.transitions.next_observations[row], info)
+
+    def metrics(self, poses: Array) -> dict[str, float]:
+        """Nothing after a checkpoint that did not know of it."""
+        if not self._known or not len(poses):
+            return {}
+        self._finder.finish()
+        return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)}
+
+    def state(self) -> list[int] | None:
+        """The numbers of the goals."""
+        self._finder.finish()
+        return sorted(self._finder.unseen) if self._known else None
+
+    def restore(self, state: list[int] | None) -> None:
+        """Without a state nobody looked until now, so that nothing is known for good."""
+        self._known = state is not None
+        self._finder.keep(set(state or ()))
+
+
+class _Finder:
+    """Goals by their numbers, and what is compared with them."""
+
+    def __init__(self, goals: Sequence[Observation]) -> None:
+        self._goals = goals
+        self.unseen = set(range(len(goals)))
+
+    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+        """An observation of training."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Compare what still waits for it."""
+
+    def keep(self, numbers: set[int]) -> None:
+        """Only these goals are not seen yet."""
+        self.unseen = numbers
+
+
+class _Equal(_Finder):
+    """Goals that are reached by the very same observation."""
+
+    def __init__(self, goals: Sequence[Observation]) -> None:
+        super().__init__(goals)
+        self._numbers = {_key(goal): number for number, goal in enumerate(goals) if np.array_equal(goal, goal)}
+
+    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+        """One look into a table."""
+        number = self._numbers.get(_key(observation))
+        if number is not None:
+            self.unseen.discard(number)
+
+
+class _Within(_Finder):
+    """Goals that are reached within a distance: many observations are compared with all goals in one product."""
+
+    def __init__(self, goals: Sequence[Observation], radius: float) -> None:
+        super().__init__(goals)
+        self._radius = radius
+        self._rows = np.stack([np.ravel(goal) for goal in goals]).astype(np.float64)  # [G, D]
+        self._waiting: list[Observation] = []
+
+    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+        """It waits for others."""
+        self._waiting.append(np.array(observation))
+        if len(self._waiting) == BLOCK:
+            self.finish()
+
+    def finish(self) -> None:
+        """Products find the pairs that may be near; rounding decides nothing, as those are measured one by one."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting or not self.unseen:
+            return
+        numbers = sorted(self.unseen)
+        seen, goals = np.stack([np.ravel(one) for one in waiting]).astype(np.float64), self._rows[numbers]
+        sizes = (seen**2).sum(1)[:, None] + (goals**2).sum(1)
+        squares = sizes - 2 * seen @ goals.T  # [B, G]
+        for place in np.flatnonzero((squares <= self._radius**2 + 1e-9 * sizes).any(0)).tolist():
+            close = np.flatnonzero(squares[:, place] <= self._radius**2 + 1e-9 * sizes[:, place])
+            if (np.linalg.norm(seen[close] - goals[place], axis=1) <= self._radius).any():
+                self.unseen.discard(numbers[place])
+
+
+class _Asked(_Finder):
+    """Goals that are reached when a function says so: it is asked once of each observation with its info."""
+
+    def __init__(self, goals: Sequence[Observation], reaches: Reaches) -> None:
+        super().__init__(goals)
+        self._reaches = reaches
+        self._known: set[int] = set()
+
+    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+        """Of the goals not seen yet."""
+        key = hash((_key(observation), repr(info)))
+        if key in self._known:
+            return
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known.add(key)
+        self.unseen -= {number for number in self.unseen if self._reaches(observation, self._goals[number], info)}
+
+
+def _finder(goals: Sequence[Observation], near: Nearness) -> _Finder:
+    if near == "equal":
+        return _Equal(goals)
+    return _Asked(goals, near) if callable(near) else _Within(goals, float(near))
+
+
+def _key(observation: Observation) -> bytes:
+    """Equal for equal observations: of the two zeros of floats there is only one."""
+    array = np.asarray(observation)
+    return (array + 0.0 if array.dtype.kind == "f" else array).tobytes()
