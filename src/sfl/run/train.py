@@ -58,7 +58,7 @@ def train(
 
 def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool = False) -> RunFolder:
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
-    experiment, seed = folder.read_config(path)
+    experiment, seed = folder.usable_config(path)
     found = RunFolder(Path(path))
     run = _Training(experiment, seed, prepare(device, threads), found.tasks)
     try:

@@ -12,6 +12,7 @@ from sfl.core.config import require
 from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs import DoomConfig, EnvConfig, Pose, Task, draw_tasks, make_env
+from sfl.envs.config import SPAWNS
 from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
 from sfl.envs.mazes.library import PAPER, maze_folder
 from sfl.envs.vizdoom import Places
@@ -113,10 +114,6 @@ class EnvWorld:
         found = env.get_wrapper_attr("walking_distances")(places) if known else None
         env.close()
         return found
-
-
-SPAWNS = ("fixed", "random")
-"""What `env.pairs` may say instead of a file."""
 
 
 class MazeWorld:
