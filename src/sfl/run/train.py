@@ -27,6 +27,7 @@ from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.pretraining import pretraining_of
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
+from sfl.run.sight import kind_in, look
 from sfl.run.version import system_facts
 from sfl.run.worlds import open_world
 
@@ -42,12 +43,14 @@ def train(
     """Train from scratch into a new run folder; nothing is written before environment and agent exist."""
     path = folder.run_path(runs_dir, experiment, seed)
     device = prepare(device, threads)
+    seen = look(kind_in(experiment.env), experiment.agent)
     run = _Training(experiment, seed, device)
     try:
         run.lend_explorer()
         before = [asdict(one) for one in pretraining_of(experiment.agent)]
         walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
         made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
+        note(seen)
         with folder.held(made.path):
             run.world.save_tasks(made.tasks, experiment.eval)
             run.go(made, wandb)
