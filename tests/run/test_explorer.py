@@ -222,7 +222,7 @@ def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path
             find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint=name), env, 0, "cpu")
         assert "\n" not in str(caught.value)
 
-    refused(tmp_path / "none", UsageError, "is not a run folder")
+    refused(tmp_path / "none", UsageError, "whose policy fills this one.s memory, and it is not there")
     random = train(random_experiment(steps=50), runs_dir=tmp_path, device="cpu")
     refused(random.path, UsageError, "memory.explorer must be a run of ec, .* is one of random")
     refused(explored.path, UsageError, "explored sfl/FourRoom-v0; this run is in", env=elsewhere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,19 @@ class AgentState:
     graph: dict[str, Array] = field(default_factory=dict)
     generators: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, Any] = field(default_factory=dict)
+
+
+EncoderKind = Literal["grid", "picture", "vector"]
+
+GRID_SIDES = (7, 40)
+"""Sides for which an observation with three axes counts as a grid of symbols."""
+
+
+def encoder_kind(shape: tuple[int, ...]) -> EncoderKind:
+    """The small encoder that observations of a shape are looked at with; frames of a game may have others."""
+    if len(shape) == 3 and all(GRID_SIDES[0] <= side <= GRID_SIDES[1] for side in shape[:2]):
+        return "grid"
+    return "picture" if len(shape) == 3 and min(shape[:2]) > GRID_SIDES[1] else "vector"
 
 
 @dataclass(frozen=True)

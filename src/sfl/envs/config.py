@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,7 +14,7 @@ from minigrid.minigrid_env import MiniGridEnv
 
 from sfl.core.config import later, require
 from sfl.core.errors import UsageError, unknown_name
-from sfl.core.modules import import_module
+from sfl.core.modules import fault, import_named, import_user_module, is_ours
 from sfl.envs.layouts import LAYOUTS
 from sfl.envs.minigrid import Spawn
 from sfl.envs.wrappers import GoalWrapper, WholeGrid
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sfl.envs.mazes import Maze, Textures
 
 DOOM_ID = "sfl/DoomMaze-v0"
+SPAWNS = ("fixed", "random")
+"""What `DoomConfig.pairs` may say instead of a file."""
 _OURS = [layout.env_id for layout in LAYOUTS.values()]
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
@@ -50,7 +52,7 @@ class GymConfig:
     """Any Gymnasium environment with discrete actions and array observations."""
 
     id: str = "MiniGrid-FourRooms-v0"
-    """The id it is registered under; `module:Name-v0` imports `module` first."""
+    """The id it is registered under; `module:Name-v0` imports `module` first, also one in this folder."""
     goal_test: str = "equal"
     """When a goal is reached: `equal`, when the observation equals it; `distance`, when it lies within `radius` of it;
     or `my_module:my_function`, when that function of (achieved, desired, info) says so."""
@@ -76,7 +78,7 @@ class GymConfig:
             f"{self.id} has goals of its own: use an experiment made for it, or "
             f"{'DoomConfig' if self.id == DOOM_ID else 'MiniGridConfig'}.",
         )
-        if ":" not in self.id and self.id not in gym.registry:
+        if not self.module and self.id not in gym.registry:
             raise unknown_name("environment", self.id, gym.registry, "An id `module:Name-v0` imports `module` first.")
         require(
             self.goal_test in ("equal", "distance") or _names_function(self.goal_test),
@@ -93,6 +95,11 @@ class GymConfig:
         _check_limit(self.max_steps)
         for argument in self.kwargs:
             _argument(argument)
+
+    @property
+    def module(self) -> str:
+        """The module that is to be imported first; empty: none."""
+        return self.id.rpartition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,34 @@ class DoomConfig:
     def id(self) -> str:
         """The id it is registered under."""
         return DOOM_ID
+
+    def files(self) -> dict[str, Path]:
+        """What it reads outside of the package, by where a copy of each lies in the folder that `moved` is given."""
+        from sfl.envs.mazes.library import files_of
+
+        folder = None if self.maze_dir is None else Path(self.maze_dir)
+        asked = asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
+        of_maze = files_of(self.maze, folder, *(() if asked is None else (asked.kind,)))
+        files = {name if name.startswith("maze-dir/") else f"maze/{name}": file for name, file in of_maze.items()}
+        if self.pairs not in (None, *SPAWNS):
+            pairs = Path(str(self.pairs))
+            files[f"pairs/{pairs.name}"] = pairs
+        return files
+
+    def moved(self, folder: Path) -> DoomConfig:
+        """The same with the copies in a folder, each where `files` says, in place of the files themselves."""
+        from sfl.envs.mazes.library import maze_file
+
+        own, pairs = folder / "maze" / maze_file(self.maze).name, folder / "pairs" / Path(self.pairs or "").name
+        named = str(own) + self.maze.removeprefix(str(maze_file(self.maze)))
+        there = (folder / "maze-dir").is_dir() or own.is_file()
+        return replace(
+            self,
+            maze=named if own.is_file() else self.maze,
+            pairs=str(pairs) if pairs.is_file() else self.pairs,
+            # Also where nothing is in it: a list of textures that happens to lie elsewhere had no say in this maze.
+            maze_dir=str(folder / "maze-dir") if there else self.maze_dir,
+        )
 
     def load(self) -> Maze:
         """The maze itself, read or built anew."""
@@ -194,6 +229,8 @@ def _frames_env(config: DoomConfig, goal_terminates: bool) -> gym.Env[Any, Any]:
 def _inner_env(config: GymConfig) -> gym.Env[Any, Any]:
     """The environment itself, with the configured time limit in place of its own."""
     arguments = dict(map(_argument, config.kwargs))
+    if module := config.module:
+        import_user_module(module, f"env.id {config.id}")
     try:
         env = gym.make(config.id, config.max_steps, disable_env_checker=True, **arguments)
     except (
@@ -201,7 +238,12 @@ def _inner_env(config: GymConfig) -> gym.Env[Any, Any]:
         ImportError,
         TypeError,
     ) as error:  # what unknown ids, missing packages and wrong kwargs raise
-        raise UsageError(f"Cannot make {config.id} with {arguments}: {str(error).splitlines()[0]}") from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UsageError(f"Cannot make {config.id} with {arguments}: {reason}") from error
+    except Exception as error:  # an environment of the user's may raise anything
+        if is_ours(error):
+            raise
+        raise UsageError(f"Cannot make {config.id} with {arguments}: {fault(error)}") from error
     if isinstance(env.unwrapped, MiniGridEnv):
         if config.max_steps is not None:
             env.unwrapped.max_steps = config.max_steps  # MiniGrid counts for itself beside Gymnasium's time limit
@@ -229,13 +271,9 @@ def _names_function(text: str) -> bool:
 
 def _function(setting: str, text: str) -> Callable[..., Any]:
     """The function that `my_module:my_function` names."""
-    name, _, function = text.partition(":")
-    try:
-        found = getattr(import_module(name), function, None)
-    except ImportError as error:
-        raise UsageError(f"Cannot import {name} for {setting} {text!r}: {str(error).splitlines()[0]}.") from error
+    found = import_named(text, f"--env.{setting.replace('_', '-')}")
     if not callable(found):
-        raise UsageError(f"The module {name} has no function {function!r}, which {setting} {text!r} names.")
+        raise UsageError(f"{setting} {text!r} names no function but {found!r}.")
     return cast(Callable[..., Any], found)
 
 

@@ -9,18 +9,19 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from minigrid.minigrid_env import MiniGridEnv
 from minigrid.wrappers import FullyObsWrapper
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.data.types import Observation
+from sfl.envs.observations import ObservationKind, describe_observation
 from sfl.envs.tasks import GoalObservation, grid_pose
 
 GoalTest = Callable[[Observation, Observation, dict[str, Any]], bool]
 """(achieved, desired, info) -> whether the goal is reached; `info` is the environment's own of that moment."""
 GoalSampler = Callable[[gym.Env[Any, Any], np.random.Generator, int], Any]
 """(environment, generator, count) -> up to so many goals [N, ...], or these and their distances [N] from the start."""
-Read = Callable[[Any], Observation]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 _DEFAULT_STEPS = 200
@@ -73,12 +74,17 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
             max_steps=max_steps,
             goal_terminates=goal_terminates,
         )
+        require(
+            isinstance(env, gym.Env),
+            f"GoalWrapper wraps one environment, got {type(env).__name__}; make it first: gymnasium.make(ID).",
+        )
         gym.Wrapper.__init__(self, env)
         actions = _checked_actions(env)
         self._first_action = int(actions.start)
         self._action_count = int(actions.n)
         self.action_space = spaces.Discrete(self._action_count)
-        space, self._read = _reader(env.observation_space, observation_key)
+        self.observation_kind = describe_observation(env.observation_space, observation_key, gives_symbols(env))
+        space, self._read = self.observation_kind.space, self.observation_kind.read
         self.observation_space = spaces.Dict(
             {"observation": space, "achieved_goal": space, "desired_goal": _with_zero(space)}
         )
@@ -159,6 +165,36 @@ def goal_wrapper(env: gym.Env[Any, Any]) -> GoalWrapper | None:
     return env
 
 
+def gives_symbols(env: gym.Env[Any, Any]) -> bool:
+    """Whether it shows MiniGrid's symbols, one cell in each place: their space has the bounds of pixels."""
+    world, space = env.unwrapped, env.observation_space
+    if not isinstance(world, MiniGridEnv):
+        return False
+    named = {"image", "observation"}
+    images = [space[name] for name in space if name in named] if isinstance(space, spaces.Dict) else [space]
+    view = env.get_wrapper_attr("agent_view_size")
+    return any((image.shape or ())[:2] in {(world.width, world.height), (view, view)} for image in images)
+
+
+def kind_of_goal_env(env: gym.Env[Any, Any]) -> ObservationKind:
+    """What the observations of an environment with goals are; those of others' are taken as they come or refused."""
+    space: Any = env.observation_space
+    seen = space["observation"]
+    if env.has_wrapper_attr("observation_kind"):
+        known: ObservationKind = env.get_wrapper_attr("observation_kind")
+        if known.space == seen:  # no wrapper around it has changed them
+            return known
+    actions = _checked_actions(env)
+    require(actions.start == 0, f"The actions of {env_name(env)} begin at {actions.start}; let them begin at 0.")
+    require(
+        isinstance(seen, spaces.Box) and bool(seen.shape),
+        f"The entry observation of {env_name(env)} must be an array (Box), got {seen}; wrap it into one.",
+    )
+    kind = describe_observation(seen, None, gives_symbols(env))
+    require(not kind.turned, f"{env_name(env)} has goals of its own and shows a {kind.what}; give it as [H, W, C].")
+    return kind
+
+
 def env_name(env: gym.Env[Any, Any]) -> str:
     """What errors call an environment."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -172,40 +208,6 @@ def _checked_actions(env: gym.Env[Any, Any]) -> spaces.Discrete:
         f"{env_name(env)} has {kind}, {env.action_space}; sfl needs a Discrete action space: discretise it with a "
         f"wrapper."
     )
-
-
-def _reader(space: spaces.Space[Any], key: str | None) -> tuple[spaces.Box, Read]:
-    """The array space that the agent gets, and how to read it from the environment's own observation."""
-    if isinstance(space, spaces.Dict):
-        chosen = _chosen_key(space, key)
-        inner, read = _reader(space[chosen], None)
-        return inner, lambda raw: read(raw[chosen])
-    require(key is None, f"observation_key {key!r} needs Dict observations, these are {space}.")
-    if isinstance(space, spaces.Discrete):
-        return spaces.Box(0.0, 1.0, (int(space.n),), np.float32), lambda raw: _one_hot(int(raw - space.start), space.n)
-    if isinstance(space, spaces.Box) and not space.shape:  # one number is a list of one
-        single = spaces.Box(space.low.reshape(1), space.high.reshape(1), (1,), space.dtype.type)
-        return single, lambda raw: np.array([raw], space.dtype)
-    if isinstance(space, spaces.Box):
-        return space, lambda raw: np.array(raw, space.dtype)
-    raise UsageError(f"Observations must be arrays (Box), numbers (Discrete) or a Dict that holds one, got {space}.")
-
-
-def _chosen_key(space: spaces.Dict, key: str | None) -> str:
-    if key is not None:
-        require(key in space.spaces, f"No observation_key {key!r}; the observations have {list(space)}.")
-        return key
-    arrays = [name for name, entry in space.items() if isinstance(entry, spaces.Box)]
-    usual = [name for name in ("image", "observation") if name in arrays]
-    if len(arrays) == 1 or usual:
-        return arrays[0] if len(arrays) == 1 else usual[0]
-    raise UsageError(f"Name the entry to learn from with observation_key; the observations have {list(space)}.")
-
-
-def _one_hot(index: int, count: Any) -> Observation:
-    vector = np.zeros(int(count), np.float32)
-    vector[index] = 1.0
-    return vector
 
 
 def _with_zero(space: spaces.Box) -> spaces.Box:

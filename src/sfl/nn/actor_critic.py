@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.nn.encoders import GRID_SIDES, make_encoder
+from sfl.data.types import encoder_kind
+from sfl.nn.encoders import make_encoder
 
 SMALL_SIDE = 84
 """Pictures are looked at in this size, as in the networks that this trunk comes from (Mnih et al., 2015)."""
@@ -39,7 +40,7 @@ class ActorCritic(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], action_count: int, dim: int) -> None:
         super().__init__()
-        self._is_picture = len(shape) == 3 and min(shape[:2]) > GRID_SIDES[1]
+        self._is_picture = encoder_kind(shape) == "picture"
         self.seen_shape = (SMALL_SIDE, SMALL_SIDE, shape[2]) if self._is_picture else shape
         # A norm of sqrt(F) makes each feature about 1 in size, as the heads' first weights expect.
         self.trunk = PixelTrunk(shape[2], dim) if self._is_picture else make_encoder(shape, dim, dim**0.5)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sfl.data.types import EncoderKind, encoder_kind
 from sfl.nn.pullback import Pull, PullThrough, set_gradient, set_gradient_product
 
 
@@ -180,17 +181,11 @@ class VectorEncoder(nn.Module):
 
 Encoder = GridEncoder | PictureEncoder | VectorEncoder
 
-GRID_SIDES = (7, 40)
-"""Sides for which an observation with three axes counts as a grid of symbols."""
-
 
 def make_encoder(shape: tuple[int, ...], dim: int, norm: float) -> Encoder:
     """The encoder that fits the shape of the observations."""
-    if len(shape) == 3 and all(GRID_SIDES[0] <= side <= GRID_SIDES[1] for side in shape[:2]):
-        return GridEncoder(shape, dim, norm)
-    if len(shape) == 3 and min(shape[:2]) > GRID_SIDES[1]:
-        return PictureEncoder(shape, dim, norm)
-    return VectorEncoder(shape, dim, norm)
+    kinds: dict[EncoderKind, type[Encoder]] = {"grid": GridEncoder, "picture": PictureEncoder, "vector": VectorEncoder}
+    return kinds[encoder_kind(shape)](shape, dim, norm)
 
 
 def scale_to_norm(features: Tensor, norm: float) -> Tensor:

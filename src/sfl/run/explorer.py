@@ -24,7 +24,7 @@ from sfl.data.types import Agent, Array
 from sfl.envs import EnvConfig, world_name
 from sfl.learners.trail import ORACLE, TrailConfig
 from sfl.run.config import Experiment
-from sfl.run.folder import RunFolder, load_run, read_config
+from sfl.run.folder import RunFolder, load_run, usable_config
 from sfl.run.poses import Squares
 from sfl.run.progress import note
 from sfl.run.worlds import open_world
@@ -74,7 +74,12 @@ def find_explorer(
     import torch
 
     path, wanted = Path(config.explorer), checkpoint or config.explorer_checkpoint
-    experiment, _ = read_config(path)
+    if not RunFolder(path).config.is_file():
+        raise UsageError(
+            f"memory.explorer names {path}, the run of ec whose policy fills this one's memory, and it is not there; "
+            "put it back, or train a run of ec in this world and name that."
+        )
+    experiment, _ = usable_config(path)
     method, made_in, here = agent_name(experiment.agent), world_name(experiment.env), world_name(env)
     require(method == "ec", f"memory.explorer must be a run of ec, {path} is one of {method}.")
     require(made_in == here, f"memory.explorer {path} explored {made_in}; this run is in {here}.")

@@ -12,18 +12,19 @@ from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.envs import world_name
 from sfl.run import checkpoint
-from sfl.run.folder import RunFolder, config_spec, read_config
+from sfl.run.folder import RunFolder, config_spec, usable_config
+from sfl.run.inputs import FOLDER as INPUTS
 
 TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "random.csv", "tasks.json", "exam.npz")
 
 
 def export(path: Path | str, out: Path | str | None = None, history: int = 0, poses: bool = False) -> RunFolder:
-    """Copy configuration, tables and the last checkpoint without replay and optimiser.
+    """Copy configuration, inputs, tables and the last checkpoint without replay and optimiser.
 
     With so many checkpoints of the `history`, spread over the run, and with the `poses` of all its steps.
     """
     require(history >= 0, f"--history must be 0 or more, got {history}.")
-    experiment, seed = read_config(path)
+    experiment, seed = usable_config(path)
     source = RunFolder(Path(path))
     target = RunFolder(Path(out) if out else Path(f"{experiment.name}-seed-{seed:04d}"))
     if target.path.exists():
@@ -39,6 +40,8 @@ def export(path: Path | str, out: Path | str | None = None, history: int = 0, po
         for name in TEXTS:
             if (source.path / name).exists():
                 shutil.copyfile(source.path / name, draft / name)
+        if (source.path / INPUTS).is_dir():
+            shutil.copytree(source.path / INPUTS, draft / INPUTS)
         checkpoint.save(RunFolder(draft).last, loaded, "slim")
         for name in _spread(source, loaded.env_steps, history):
             shutil.copytree(source.checkpoints / name, RunFolder(draft).checkpoints / name)

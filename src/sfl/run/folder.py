@@ -23,7 +23,7 @@ from sfl.data.types import Agent, AgentState, Array, EnvSpec
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
-from sfl.run import checkpoint
+from sfl.run import checkpoint, inputs
 from sfl.run.config import Experiment
 from sfl.run.csv_table import CsvTable
 from sfl.run.device import prepare
@@ -100,13 +100,14 @@ def run_path(runs_dir: Path | str, experiment: Experiment, seed: int) -> Path:
 
 
 def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any]) -> RunFolder:
-    """Make the folder of a new run with its config.json and system.json."""
+    """Make the folder of a new run with its config.json, its system.json and copies of what it reads."""
     try:
         path.mkdir(parents=True)
     except FileExistsError as error:
         raise UsageError(f"Run folder {path} was made by another run just now; choose another --runs-dir.") from error
     body = {"experiment": to_json(experiment), "seed": seed}
     try:
+        inputs.keep(path, experiment)
         (path / "config.json").write_text(json.dumps(body, indent=2) + "\n")
         (path / "system.json").write_text(json.dumps(facts, indent=2) + "\n")
     except OSError:
@@ -116,7 +117,7 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
 
 
 def read_config(path: Path | str) -> tuple[Experiment, int]:
-    """Experiment and seed of a run folder."""
+    """Experiment and seed of a run folder, as the user wrote them; `usable_config` finds the files that they name."""
     file = RunFolder(Path(path)).config
     if not file.is_file():
         raise UsageError(f"{path} is not a run folder (it has no config.json); give e.g. runs/sfl-fourroom/seed-0000.")
@@ -125,6 +126,15 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
         return from_json(Experiment, body["experiment"], str(file)), int(body["seed"])
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{file} cannot be read: {error}.") from error
+
+
+def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int]:
+    """The same with the run's own copies in place of files, so that it can be made again wherever it lies now.
+
+    With `whole` a file that is missing or another one is an error; without, nothing is asked of them.
+    """
+    experiment, seed = read_config(path)
+    return inputs.usable(Path(path), experiment, whole), seed
 
 
 @contextlib.contextmanager
@@ -205,9 +215,10 @@ def load_run(
 
     Without `learning` it comes back as from a slim copy: enough to act, and the replay is neither read nor given room.
     """
-    experiment, seed = read_config(path)
+    experiment, seed = usable_config(path)
     folder = RunFolder(Path(path))
     spec = config_spec(experiment.env, experiment.train.env_count)
+    inputs.note_other_modules(folder.path)
     source = folder.checkpoints / checkpoint_name
     loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
     config = experiment.agent if learning else _acting_only(experiment.agent, spec)

@@ -30,6 +30,7 @@ from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.pretraining import pretraining_of
 from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
+from sfl.run.sight import kind_in, look
 from sfl.run.unseen import unseen_goals
 from sfl.run.version import system_facts
 from sfl.run.worlds import open_world
@@ -46,12 +47,14 @@ def train(
     """Train from scratch into a new run folder; nothing is written before environment and agent exist."""
     path = folder.run_path(runs_dir, experiment, seed)
     device = prepare(device, threads)
+    seen = look(kind_in(experiment.env), experiment.agent)
     run = _Training(experiment, seed, device)
     try:
         run.lend_explorer()
         before = [asdict(one) for one in pretraining_of(experiment.agent)]
         walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
         made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
+        note(seen)
         with folder.held(made.path):
             run.world.save_tasks(made.path, experiment.eval)
             run.go(made, wandb)
@@ -62,7 +65,7 @@ def train(
 
 def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool = False) -> RunFolder:
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
-    experiment, seed = folder.read_config(path)
+    experiment, seed = folder.usable_config(path)
     found = RunFolder(Path(path))
     run = _Training(experiment, seed, prepare(device, threads), found.path)
     try:

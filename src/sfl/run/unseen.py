@@ -7,12 +7,13 @@ goals does, asked of every observation of training. Draws nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
 from sfl.data.types import Array, Observation
-from sfl.envs import EnvConfig, GymConfig, Task
+from sfl.envs import EnvConfig, GoalWrapper, GymConfig, Task, make_env
+from sfl.envs.wrappers import goal_wrapper
 from sfl.run.rollout import Step
 from sfl.run.worlds import World
 
@@ -50,7 +51,14 @@ class UnseenGoals(Protocol):
 
 def nearness(env: EnvConfig) -> Nearness:
     """When a goal that is an observation counts as reached in this environment."""
-    return env.radius if isinstance(env, GymConfig) and env.goal_test == "distance" else "equal"
+    if not isinstance(env, GymConfig) or env.goal_test == "equal":
+        return "equal"
+    if env.goal_test == "distance":
+        return env.radius
+    made = make_env(env)
+    asked = cast(GoalWrapper, goal_wrapper(made)).reached
+    made.close()
+    return cast(Reaches, asked)
 
 
 def unseen_goals(world: World, env: EnvConfig, tasks: Sequence[Task]) -> UnseenGoals:

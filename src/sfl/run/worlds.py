@@ -13,6 +13,7 @@ from sfl.core.errors import UsageError
 from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Pose, Task, draw_tasks, make_env
+from sfl.envs.config import SPAWNS
 from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
 from sfl.envs.exam import Exam
 from sfl.envs.mazes.library import PAPER, maze_folder
@@ -153,10 +154,6 @@ class GymWorld(EnvWorld):
             saved = self._file is not None and self._file.exists()
             self._exams[sizes] = read_exam(self._file) if self._file and saved else collected(self._gym, config)
         return self._exams[sizes]
-
-
-SPAWNS = ("fixed", "random")
-"""What `env.pairs` may say instead of a file."""
 
 
 class MazeWorld:

@@ -116,7 +116,7 @@ def title_of(name: str) -> str:
 
 def settings(runs: Sequence[Run]) -> Document:
     """All settings of runs by the names of their options, and the names at which they differ."""
-    flat = {run.id: {"seed": run.facts.seed, **flattened(to_json(run.facts.experiment))} for run in runs}
+    flat = {run.id: {"seed": run.facts.seed, **flattened(to_json(run.facts.written))} for run in runs}
     names = dict.fromkeys(name for found in flat.values() for name in found)
     absent = object()
     differs = [name for name in names if len({_comparable(found.get(name, absent)) for found in flat.values()}) > 1]

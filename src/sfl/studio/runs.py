@@ -19,7 +19,7 @@ from sfl.envs import DoomConfig, MiniGridConfig, world_name
 from sfl.run import checkpoint
 from sfl.run.config import Experiment
 from sfl.run.diagnosis import run_line
-from sfl.run.folder import LAST, RunFolder, read_config
+from sfl.run.folder import LAST, RunFolder, read_config, usable_config
 from sfl.run.progress import note
 from sfl.studio.answers import Document, NotHereError, NotReadyError
 
@@ -38,6 +38,9 @@ class Facts:
     """What config.json says, and where that takes place."""
 
     experiment: Experiment
+    """With the run's own copies in place of the files that it names."""
+    written: Experiment
+    """As the user wrote it."""
     seed: int
     kind: Kind
     world_key: str
@@ -45,14 +48,15 @@ class Facts:
     @classmethod
     def read(cls, path: Path) -> Facts:
         """Of a run folder."""
-        experiment, seed = read_config(path)
+        written, seed = read_config(path)
+        experiment, _ = usable_config(path, whole=False)
         env = experiment.env
         kind: Kind = "grid" if isinstance(env, MiniGridConfig) else "maze" if isinstance(env, DoomConfig) else "other"
         try:
             key = world_name(env)
         except SflError:  # its maze is not on this machine: curves and graph can be shown all the same
             key = f"{env.id} in maze {getattr(env, 'maze', '')}"
-        return cls(experiment, seed, kind, key if kind != "other" else f"{key} {env!r}")
+        return cls(experiment, written, seed, kind, key if kind != "other" else f"{key} {env!r}")
 
 
 class Run:

@@ -59,6 +59,29 @@ def load_maze(name: str, maze_dir: Path | None = None, textures: Textures = PAPE
     return maze if textures == PAPER_TEXTURES else retexture(maze, textures, texture_set(textures.kind, maze_dir).names)
 
 
+def files_of(name: str, maze_dir: Path | None, kind: Kind = PAPER_TEXTURES.kind) -> dict[str, Path]:
+    """What `load_maze` reads that does not come with the package, and the paper's pairs, by where copies of it belong.
+
+    Names that begin with `maze-dir/` are places in a folder of mazes; any other is the maze's own file.
+    """
+    if name in own_mazes():
+        return {}
+    if name.lower().endswith(".txt"):
+        return {Path(name).name: Path(name)}
+    given = maze_dir or os.environ.get(FOLDER_VARIABLE)
+    files = {} if name in PAPER else {(own := maze_file(name)).name: own}
+    if given:
+        pairs = [f"pairs/{name}-{ending}.json" for ending in ("fixed-regions", "fixed", "random")]
+        wanted = [f"textures-{kind}.txt", *((PAPER[name][0], *pairs) if name in PAPER else ())]
+        files |= {f"maze-dir/{place}": file for place in wanted if (file := Path(given) / place).is_file()}
+    return files
+
+
+def maze_file(name: str) -> Path:
+    """The file of a maze that was named by it, without the map in it."""
+    return Path(name.rpartition(":")[0] if _names_map(name) else name)
+
+
 def maze_folder(name: str, maze_dir: Path | None) -> Path:
     """The folder with the paper's mazes; the maze `name` is what it is wanted for."""
     given = maze_dir or os.environ.get(FOLDER_VARIABLE)

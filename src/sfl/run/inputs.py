@@ -1,0 +1,243 @@
+"""What a run reads that does not come with the package: mazes, pairs, encoders, and modules of the user's.
+
+A run folder keeps copies in its folder `inputs`, so that it can be read anywhere; config.json stays what the user
+wrote. Of large weights, and of modules, `inputs/inputs.json` says what they were and where they lay:
+
+    {"folder": where the run was made,
+     "files": [{"setting": "agent.frames.encoder", "name": "encoder/mine.safetensors", "path": where it lay,
+                "bytes": 22000000, "sha256": "...", "copied": true}],
+     "modules": {"my_module": where it lay}}
+
+Networks that go on learning are not among these: every checkpoint has them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sfl.agents import AgentConfig
+from sfl.agents.mss.config import FrameMSSConfig
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.agents.sgm import SGMConfig
+from sfl.agents.sptm import SPTMConfig
+from sfl.core import modules
+from sfl.core.errors import CheckpointError, UsageError
+from sfl.envs import DoomConfig, EnvConfig, GymConfig
+from sfl.learners.networks import NetworkConfig
+from sfl.nn.weights import SHIPPED
+from sfl.run.config import Experiment
+from sfl.run.progress import note
+
+FOLDER, LISTED = "inputs", "inputs.json"
+VARIABLE = "SFL_INPUTS"
+"""Names a folder in which large weights are looked for that are not where they were."""
+
+MOST_COPIED = 64 * 2**20
+"""Weights of up to this many bytes are copied; larger ones are known again by their digest."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file that a run reads."""
+
+    setting: str
+    """The option that names it."""
+    name: str
+    """Where its copy lies in the folder `inputs`."""
+    path: str
+    """Where it lay."""
+    bytes: int
+    sha256: str
+    copied: bool
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a run reads; in a run of an older version nothing is known of it."""
+
+    folder: str = ""
+    """Where the run was made: paths in its configuration may begin there."""
+    files: tuple[Input, ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
+    """Module and folder."""
+
+
+def keep(run: Path, experiment: Experiment) -> None:
+    """Copy into a new run folder what the run reads; nothing is made where it reads nothing of the user's."""
+    found = list(_files(experiment))
+    own = [(module, folder) for module in _modules(experiment.env) if (folder := modules.folder_of(module))]
+    if not found and not own and not _explorer(experiment.agent):
+        return
+    kept = [_kept(run / FOLDER, setting, name, file) for setting, name, file in found]
+    body = {"folder": str(Path.cwd()), "files": [asdict(one) for one in kept], "modules": dict(own)}
+    (run / FOLDER).mkdir(exist_ok=True)
+    (run / FOLDER / LISTED).write_text(json.dumps(body, indent=2) + "\n")
+
+
+def _files(experiment: Experiment) -> Iterator[tuple[str, str, Path]]:
+    """Setting, place of the copy, file."""
+    if isinstance(experiment.env, DoomConfig):
+        for name, file in experiment.env.files().items():
+            yield f"env.{name.partition('/')[0]}", name, file
+    setting, encoder = _encoder(experiment.agent)
+    if encoder and encoder not in SHIPPED:
+        yield setting, f"encoder/{Path(encoder).name}", Path(encoder)
+
+
+def _encoder(agent: AgentConfig) -> tuple[str, str]:
+    """The setting that names an encoder, and what it says; empty words: there is none."""
+    if isinstance(agent, FrameSFLConfig):
+        return "agent.frames.encoder", agent.frames.encoder
+    return ("agent.encoder", agent.encoder) if isinstance(agent, FrameMSSConfig) else ("", "")
+
+
+def _explorer(agent: AgentConfig) -> str:
+    return agent.memory.explorer if isinstance(agent, SPTMConfig | SGMConfig) else ""
+
+
+def _modules(env: EnvConfig) -> list[str]:
+    """The modules that settings name as `module:name`."""
+    if not isinstance(env, GymConfig):
+        return []
+    named = [str(getattr(env, setting, "") or "") for setting in ("id", "goal_test", "goals")]
+    return list(dict.fromkeys(module for text in named if (module := text.rpartition(":")[0])))
+
+
+def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
+    size, copied = file.stat().st_size, setting.startswith("env.") or file.stat().st_size <= MOST_COPIED
+    if copied:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / name)
+    return Input(setting, name, str(file.absolute()), size, _digest(folder / name if copied else file), copied)
+
+
+def read_inputs(run: Path) -> Inputs:
+    """What a run folder says of them."""
+    file = run / FOLDER / LISTED
+    if not file.is_file():
+        return Inputs()
+    try:
+        body = json.loads(file.read_bytes())
+        files = tuple(_checked(Input(**one)) for one in body["files"])
+        return Inputs(_words(body["folder"]), files, tuple((_words(a), _words(b)) for a, b in body["modules"].items()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{file} cannot be read ({type(error).__name__}: {error!s:.80}); copy the run again."
+        ) from error
+
+
+def _checked(one: Input) -> Input:
+    for value in (one.setting, one.name, one.path, one.sha256):
+        _words(value)
+    inside = not Path(one.name).is_absolute() and ".." not in Path(one.name).parts
+    if not inside or not isinstance(one.bytes, int) or not isinstance(one.copied, bool):
+        raise ValueError(f"{one.name!r} is no place in the folder, or its numbers are none")
+    return one
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def usable(run: Path, experiment: Experiment, whole: bool = True) -> Experiment:
+    """The experiment of a run folder with the run's own copies in place of the files that it names.
+
+    With `whole`, every file must be there and be what it was; without, the experiment is good to look at.
+    """
+    found, run = read_inputs(run), run.absolute()
+    for module, folder in found.modules:
+        modules.note_folder(module, folder)
+    env, agent = experiment.env, experiment.agent
+    if isinstance(env, DoomConfig):
+        env = env.moved(run / FOLDER)
+    for one in found.files:
+        path = _present(run / FOLDER, one, whole)
+        if path is None and whole:
+            raise UsageError(_missing(run, one))
+        if path is not None and one.setting == _encoder(agent)[0]:
+            agent = _with_encoder(agent, str(path))
+    return replace(experiment, env=env, agent=_with_explorer(_without_networks(agent), run, found.folder))
+
+
+def _present(folder: Path, one: Input, whole: bool) -> Path | None:
+    """The copy; of weights else the file where it lay, or one of that name in the folder that the variable names."""
+    copy, given = folder / one.name, os.environ.get(VARIABLE)
+    if copy.is_file() and not whole:
+        return copy
+    elsewhere = [Path(one.path), *([Path(given) / copy.name] if given else [])]
+    places = [copy, *([] if one.setting.startswith("env.") else elsewhere)]
+    return next((place for place in places if _is(place, one)), None)
+
+
+def _is(place: Path, one: Input) -> bool:
+    try:
+        found = place.stat()
+        return found.st_size == one.bytes and _digest_at(place, found.st_mtime_ns, found.st_size) == one.sha256
+    except OSError:
+        return False
+
+
+@functools.lru_cache(256)
+def _digest_at(place: Path, written: int, size: int) -> str:
+    """The digest of a file that was written then."""
+    return _digest(place)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _missing(run: Path, one: Input) -> str:
+    copy = run / FOLDER / one.name
+    state = "is not what it was" if copy.is_file() else "is missing"
+    lay = "" if one.copied else f" (it lay at {one.path}{', where another file is now' * Path(one.path).is_file()})"
+    other = "" if one.setting.startswith("env.") else f", or name the folder that holds {copy.name} by {VARIABLE}"
+    return (
+        f"{copy}, the file of {one.setting}, {state}{lay}; "
+        f"put the one of {one.bytes:,} bytes with SHA-256 {one.sha256} there{other}."
+    )
+
+
+def _with_encoder(agent: AgentConfig, path: str) -> AgentConfig:
+    if isinstance(agent, FrameSFLConfig):
+        return replace(agent, frames=replace(agent.frames, encoder=path))
+    return replace(agent, encoder=path) if isinstance(agent, FrameMSSConfig) else agent
+
+
+def _without_networks(agent: AgentConfig) -> AgentConfig:
+    """Checkpoints have the networks that a run began with, as they have become since."""
+    if isinstance(agent, NetworkConfig):
+        return replace(agent, networks="")
+    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
+        return replace(agent, metric=replace(agent.metric, networks=""))
+    return agent
+
+
+def _with_explorer(agent: AgentConfig, run: Path, made_in: str) -> AgentConfig:
+    """Where the run that walks for this one lies: as it was written, from where this one was made, or beside it."""
+    given = _explorer(agent)
+    if not given or not isinstance(agent, SPTMConfig | SGMConfig):
+        return agent
+    beside = run.parents[1] / Path(*Path(given).parts[-2:]) if len(run.parents) > 1 else run
+    places = [Path(given), Path(made_in) / given, beside]
+    path = next((place for place in places if (place / "config.json").is_file()), places[0])
+    return replace(agent, memory=replace(agent.memory, explorer=str(path)))
+
+
+def note_other_modules(run: Path) -> None:
+    """Say so where a module is taken from elsewhere than when the run was made: it may be another one."""
+    for module, folder in read_inputs(run).modules:
+        now = modules.folder_of(module)
+        if now is not None and now != folder:
+            note(f"the module {module} is taken from {now}; {run} was made with the one in {folder}.")

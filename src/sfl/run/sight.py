@@ -1,0 +1,57 @@
+"""What an agent's observations were taken for, and what looks at them: said once, and refused where it is unsure."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from sfl.agents import AgentConfig
+from sfl.agents.mss.config import FrameMSSConfig
+from sfl.agents.random_agent import RandomConfig
+from sfl.agents.sfl.config import FrameSFLConfig, TabularConfig
+from sfl.core.errors import UsageError
+from sfl.envs import DoomConfig, EnvConfig, make_env
+from sfl.envs.observations import ObservationKind, describe_observation
+from sfl.envs.vizdoom.board import FRAME_SHAPE
+from sfl.envs.wrappers import kind_of_goal_env
+from sfl.learners.networks import NetworkConfig
+from sfl.nn.observation_networks import is_frame
+
+ENCODERS = {
+    "grid": "convolutions over cells",
+    "picture": "convolutions over pixels",
+    "vector": "dense layers over numbers",
+}
+
+
+def kind_in(config: EnvConfig) -> ObservationKind:
+    """Of the environment that a configuration makes; no game is started to ask it."""
+    if isinstance(config, DoomConfig):
+        return describe_observation(spaces.Box(0, 255, FRAME_SHAPE, np.uint8))
+    env = make_env(config)
+    kind = kind_of_goal_env(env)
+    env.close()
+    return kind
+
+
+def look(kind: ObservationKind, agent: AgentConfig) -> str:
+    """The line that says what was taken for what; what no encoder is sure of is refused."""
+    return f"observations: {kind.words}; encoder: {_encoder(kind, agent)}."
+
+
+def _encoder(kind: ObservationKind, agent: AgentConfig) -> str:
+    if isinstance(agent, RandomConfig | TabularConfig):
+        return "none"
+    if kind.encoder is None:
+        raise UsageError(f"The observations are a {kind.what}: {kind.unsure}.")
+    shape = kind.space.shape
+    if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
+        if not is_frame(shape):
+            raise UsageError(
+                f"{type(agent).__name__} looks at RGB pictures of 120x160, the observations are a {kind.what}; "
+                f"use {type(agent).__name__.removeprefix('Frame')}."
+            )
+        return agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder
+    if isinstance(agent, NetworkConfig) and is_frame(shape):
+        return agent.retrieval.encoder
+    return ENCODERS[kind.encoder]
