@@ -32,7 +32,7 @@ export class HttpSource {
     try {
       answer = await fetch(path, options);
     } catch {
-      throw new Refused("The studio's server does not answer; is it still running?", 0);
+      throw new Refused("The studio's server does not answer; is it still running?", 0); // see `complain`
     }
     const document = await answer.json().catch(() => ({}));
     if (!answer.ok) throw new Refused(document.error ?? `The server answered ${answer.status}.`, answer.status);
