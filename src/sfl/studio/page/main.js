@@ -38,9 +38,6 @@ function show(state, panel, field) {
     get drawMilliseconds() {
       return panel.cost;
     },
-    get resizes() {
-      return panel.resizes;
-    },
     get live() {
       const { session, playhead, playing } = values;
       if (!session) return null;

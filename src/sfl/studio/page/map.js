@@ -27,7 +27,6 @@ export class MapPanel {
     this.pictured = null;
     this.look = null;
     this.cost = 0;
-    this.resizes = 0;
     this.frames = new FrameCounter();
     this.firstPaint = null;
     this.shownMap = null;
@@ -72,7 +71,6 @@ export class MapPanel {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.box;
     if (!width || !height) return;
-    this.resizes += 1;
     const fitted = Math.abs(this.view.scale / this.view.fitting() - 1) < 1e-6;
     this.ratio = Math.min(2, devicePixelRatio || 1);
     // A constant, whatever the legend's size is: what lies on the map never changes the map.

@@ -18,12 +18,14 @@ export class Refused extends Error {
   }
 }
 
+const PATIENCE = 15000; // milliseconds: a server that takes longer for the list of runs hangs, or the line to it is dead
+
 export class HttpSource {
   live = true;
 
-  /** @param {string} path @param {object} [body] */
-  async ask(path, body) {
-    const options = body === undefined ? {} : {
+  /** @param {string} path @param {object} [body] @param {AbortSignal} [signal] when to give up */
+  async ask(path, body, signal) {
+    const options = body === undefined ? { signal } : {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
@@ -32,7 +34,7 @@ export class HttpSource {
     try {
       answer = await fetch(path, options);
     } catch {
-      throw new Refused("The studio's server does not answer; is it still running?", 0); // see `complain`
+      throw new Refused("The studio's server does not answer; is it still running?", 0);
     }
     const document = await answer.json().catch(() => ({}));
     if (!answer.ok) throw new Refused(document.error ?? `The server answered ${answer.status}.`, answer.status);
@@ -40,7 +42,7 @@ export class HttpSource {
   }
 
   runs() {
-    return this.ask("/api/runs");
+    return this.ask("/api/runs", undefined, AbortSignal.timeout(PATIENCE));
   }
 
   map(run) {
