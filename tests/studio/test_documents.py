@@ -22,7 +22,7 @@ from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges
 from sfl.graph.navigator import NavigatorConfig
 from sfl.run.folder import load_run
 from sfl.run.worlds import SQUARE
-from sfl.studio.answers import encode, numbers
+from sfl.studio.answers import encode, numbers, shares
 from sfl.studio.curves import curves, flattened, group_of, settings, thinned, title_of
 from sfl.studio.graph import components, edge_columns, frontier_of, thresholds
 from sfl.studio.runs import Run
@@ -30,6 +30,7 @@ from sfl.studio.runs import Run
 
 def test_numbers_that_json_does_not_know_are_null() -> None:
     assert numbers(np.array([[1.26, np.nan], [-np.inf, 2]]), 1) == [[1.3, None], [None, 2.0]]
+    assert shares(np.array([0, 1e-9, 0.5, 2999 / 3000, 1, np.nan]), 3) == [0.0, 0.001, 0.5, 0.999, 1.0, None]
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode({"x": float("nan")})
 
@@ -220,10 +221,13 @@ def test_a_table_that_is_not_what_it_should_be_has_no_curves(grid_run: Path, con
 
 
 def test_curves_are_thinned_and_keep_their_ends() -> None:
-    steps, values = thinned(np.arange(10_000), np.arange(10_000) * 2)
-    assert len(steps) == 500
+    lines = {name: (np.arange(count), np.arange(count) * 2) for name, count in (("done", 10_000), ("begun", 7_003))}
+    (steps, values), (others, _) = thinned(lines).values()
+    assert 500 <= len(steps) <= 502
     assert (steps[0], steps[-1]) == (0, 9_999)
+    assert (others[0], others[-1]) == (0, 7_002)
     assert np.array_equal(values, 2 * steps)
+    assert set(others[:-1].tolist()) <= set(steps.tolist())  # seeds are compared where both were measured
     assert (title_of("eval/success_paper"), group_of("explore/coverage")) == ("Success paper", "indicator")
     assert (group_of("time/env_steps_per_second"), group_of("memory/host")) == ("indicator", "training")
 

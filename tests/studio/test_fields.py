@@ -20,6 +20,7 @@ from sfl.run.scene import SimilarityPolicy, cell_sfs, frozen
 from sfl.run.train import train
 from sfl.studio.answers import NotReadyError
 from sfl.studio.fields import Fields
+from sfl.studio.runs import fingerprint
 from sfl.studio.shared import Studio
 
 
@@ -114,6 +115,21 @@ def test_a_table_that_is_damaged_is_made_anew(client: TestClient, studio: Studio
 def test_where_nothing_can_be_written_it_stays_in_memory(client: TestClient, grid_run: Path) -> None:
     (grid_run / "studio").write_text("a file where the folder should be")
     assert make(client, "r0")["state"] == "ready"
+    assert client.post("/api/runs/r0/field", json={"checkpoint": "last", "x": 1, "y": 1}).status_code == 200
+
+
+def test_on_a_full_disk_no_draft_is_left_and_the_page_is_told(
+    client: TestClient, studio: Studio, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = studio.shelf.run("r0")
+    folder = run.folder.path / "studio"
+    folder.mkdir()
+    (folder / f"field-last-{fingerprint(run.folder.last)}.npz.tmp").symlink_to("/dev/full")
+    told = make(client, "r0")
+    assert told["state"] == "ready"  # from memory
+    assert "could not be kept ([Errno 28] No space left on device" in told["reason"]
+    assert list(folder.iterdir()) == []
+    assert capsys.readouterr().err.count("\n") == 1
     assert client.post("/api/runs/r0/field", json={"checkpoint": "last", "x": 1, "y": 1}).status_code == 200
 
 

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from sfl.core.errors import SflError, UsageError
 from sfl.envs import Task, make_env
 from sfl.run.evaluate import evaluate
-from sfl.run.folder import LoadedRun
+from sfl.run.folder import LoadedRun, load_run
 from sfl.run.library import SFL
 from sfl.studio import players as playing
 from sfl.studio.live import record
@@ -27,7 +27,7 @@ from sfl.studio.safety import own_names
 from sfl.studio.serve import listen
 from sfl.studio.server import application
 from sfl.studio.sessions import Session
-from sfl.studio.shared import Studio
+from sfl.studio.shared import DEMO, Studio
 from sfl.studio.views import Window
 
 from .watching import SHORT, begin, children, episodes, hasten, heard, of_kind
@@ -86,6 +86,21 @@ def test_steps_tell_where_it_is_what_it_does_and_what_it_believes(loaded: Loaded
     chosen = [step["values"][step["action"]] == max(step["values"]) for step in weighed]
     assert np.mean(chosen) > 0.7  # the others are slips
     assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_a_waypoint_that_counts_as_reached_is_not_the_goal() -> None:
+    passed, demo = 0, load_run(DEMO / "demo-fourroom", device="cpu", learning=False)
+    for seed in range(2):
+        steps = of_kind(record([demo], FAR, seed), "step")
+        for step, following in pairwise(steps):
+            assert not step["reached"]  # the episode would be over
+            if step["passed"] is not None:
+                passed += 1
+                assert step["passed"] == step["localized"]  # this is what the agent goes by, wherever it truly is
+                assert step["passed"] != step["target"]
+            assert following["step"] == step["step"] + 1
+        assert (steps[-1]["passed"], steps[-1]["reached"]) == (None, True)
+    assert passed
 
 
 def test_pictures_show_the_player_at_each_step_and_the_goal(loaded: LoadedRun) -> None:

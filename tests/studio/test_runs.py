@@ -89,6 +89,51 @@ def test_folders_of_runs(grid_run: Path, maze_run: Path, tmp_path: Path) -> None
         shelf.run("r3")
 
 
+def test_a_run_that_is_begun_later_is_taken_up(grid_run: Path, maze_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfl.studio.runs.AGAIN", 0.0)
+    monkeypatch.setattr("sfl.studio.runs.PATIENCE", 0.0)
+    shelf = Shelf([grid_run.parent, maze_run])
+    shelf.look_again()
+    assert [run.id for run in shelf.runs] == ["r0", "r1"]
+    experiment = experiments.get("random-fourroom")
+    folder.create(grid_run.parent / "a" / "seed-0007", experiment, 7, {})  # before the others by name
+    folder.create(maze_run.parent / "no-folder-that-was-named" / "seed-0007", experiment, 7, {})
+    shelf.look_again()
+    assert [run.title for run in shelf.runs[2:]] == ["random-fourroom seed 7"]
+    assert shelf.run("r0").folder.path == grid_run  # no number is another run's
+    shutil.rmtree(maze_run.parent / "no-folder-that-was-named")
+
+
+def test_a_run_whose_config_is_still_being_written_is_taken_up_when_it_is_there(
+    grid_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sfl.studio.runs.AGAIN", 0.0)
+    monkeypatch.setattr("sfl.studio.runs.PATIENCE", 0.0)
+    shelf, config = Shelf([grid_run.parent]), (grid_run / "config.json").read_text()
+    late = grid_run.parent / "late"
+    late.mkdir()
+    (late / "config.json").write_text(config[:100])
+    shelf.look_again()
+    assert capsys.readouterr().err == ""
+    (late / "config.json").write_text(config)
+    shelf.look_again()
+    assert [run.folder.path.name for run in shelf.runs] == ["grid", "late"]
+    (grid_run.parent / "other").mkdir()
+    (grid_run.parent / "other" / "config.json").write_text("{}")
+    for _ in range(4):
+        shelf.look_again()
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1  # once, however often it looks
+    assert told.startswith("left out: ")
+
+
+def test_between_two_looks_nothing_is_read(grid_run: Path) -> None:
+    shelf = Shelf([grid_run.parent])
+    shutil.copytree(grid_run, grid_run.with_name("another"))
+    shelf.look_again()
+    assert len(shelf.runs) == 1  # the folders were looked at a moment ago
+
+
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist; give a run folder"):
         Shelf([tmp_path / "nowhere"])

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,31 @@ def test_it_prints_one_line_listens_on_the_loopback_address_and_ends_with_ctrl_c
     process.send_signal(signal.SIGINT)
     rest, errors = process.communicate(timeout=20)
     assert (process.returncode, rest, errors) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_who_goes_away_or_stays_to_the_end_leaves_no_word_on_the_console() -> None:
+    process = start("--demo", "--port", "0")
+    assert process.stdout is not None
+    port = int(process.stdout.readline().split("/")[2].rpartition(":")[2])
+    ask = bench.Server(process, port).ask
+    task = {"players": [{"run": "r0"}], "start": [1, 1, 0], "goal": [7, 7, 0]}
+    name = json.loads(ask("/api/live", task)[0])["id"]
+    ask(f"/api/live/{name}", {"do": "pause"})  # nothing more is told: its streams are open for as long as one likes
+    readers = [socket.create_connection(("127.0.0.1", port)) for _ in range(90)]
+    for reader in readers:
+        reader.sendall(f"GET /api/live/{name}/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    for reader in readers:
+        assert reader.recv(16).startswith(b"HTTP/1.1 200")
+    for place, reader in enumerate(readers[:60]):
+        if place % 2:  # a reset, not a farewell
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reader.close()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, rest, errors) == (0, "", "")
+    for reader in readers[60:]:
+        reader.close()
 
 
 @pytest.mark.slow

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import traceback
 from typing import Any
 
 import numpy as np
 
 from sfl.core.errors import SflError
 from sfl.data.types import Array
+from sfl.run.progress import note
 
 Document = dict[str, Any]
 """An answer as JSON: what the server serves and an export embeds."""
@@ -37,6 +39,20 @@ def numbers(values: Array, digits: int = 2) -> list[Any]:
     return list(known.tolist())
 
 
+def shares(values: Array, digits: int = 2) -> list[Any]:
+    """The same of shares from 0 to 1: less than all is never rounded up to 1, more than none never down to 0."""
+    values, least = np.asarray(values, np.float64), 10.0**-digits
+    rounded = np.round(values, digits)
+    rounded = np.where(values < 1, np.minimum(rounded, 1 - least), rounded)
+    return numbers(np.where(values > 0, np.maximum(rounded, least), rounded), digits)
+
+
 def whole(values: Array) -> list[int]:
     """An array of whole numbers as a list."""
     return [int(value) for value in np.asarray(values).tolist()]
+
+
+def confess(what: str) -> None:
+    """An error of our own that must not end the server: the page is told in one line, the console in all of them."""
+    note(what)
+    traceback.print_exc()

@@ -46,13 +46,13 @@ class Server:
     """A server in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self._process, self._port = process, port
+        self._process, self.port = process, port
         self.address = f"http://127.0.0.1:{port}/"
 
     def ask(self, path: str, body: Any = None) -> tuple[bytes, float]:
         """An answer, and the milliseconds until it was here."""
         begin = time.perf_counter()
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=120)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             sent = None if body is None else json.dumps(body)
             headers = {} if body is None else {"content-type": "application/json"}
@@ -72,9 +72,9 @@ class Server:
 
 
 @contextmanager
-def running(*runs: Path) -> Iterator[Server]:
-    """`sfl studio` over runs, on any free port; it is ended afterwards."""
-    words = [sys.executable, "-m", "sfl", "studio", *map(str, runs), "--port", "0", "--no-open"]
+def running(*runs: Path, port: int = 0) -> Iterator[Server]:
+    """`sfl studio` over runs, on any free port unless one is named; it is ended afterwards."""
+    words = [sys.executable, "-m", "sfl", "studio", *map(str, runs), "--port", str(port), "--no-open"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

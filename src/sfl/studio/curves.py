@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from sfl.run.chance import read_random
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import summarise
 from sfl.run.metrics import declared
-from sfl.studio.answers import Document, numbers
+from sfl.studio.answers import Document, numbers, shares
 from sfl.studio.runs import Run
 
 POINTS = 500
-"""Points that a curve has at most."""
+"""Points that the curves of a metric have at most, beside the ends of each."""
 
 SUCCESS = "eval/success_"
 
@@ -64,7 +64,7 @@ def _lines(run: Run) -> dict[str, tuple[Array, Array]]:
             values = np.array(column)
             known = np.isfinite(values)
             if known.any() and _is_declared(name):
-                lines[name] = thinned(steps[known], values[known])
+                lines[name] = steps[known], values[known]
     return lines
 
 
@@ -76,12 +76,19 @@ def _is_declared(name: str) -> bool:
     return True
 
 
-def thinned(steps: Array, values: Array, most: int = POINTS) -> tuple[Array, Array]:
-    """At most so many points, the first and the last among them."""
-    if len(steps) <= most:
-        return steps, values
-    rows = np.linspace(0, len(steps) - 1, most).round().astype(int)
-    return steps[rows], values[rows]
+def thinned(lines: Mapping[str, tuple[Array, Array]], most: int = POINTS) -> dict[str, tuple[Array, Array]]:
+    """Each line at some of its steps, the first and the last among them: at most so many, and the same of all lines.
+
+    Nothing is put between measurements: a mean over seeds is one of what was measured at the same step.
+    """
+    steps = np.unique(np.concatenate([steps for steps, _ in lines.values()]))
+    kept = steps[np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int)]
+    found = {}
+    for run, (steps, values) in lines.items():
+        rows = np.isin(steps, kept)
+        rows[[0, -1]] = True
+        found[run] = steps[rows], values[rows]
+    return found
 
 
 def group_of(name: str) -> str:
@@ -94,6 +101,7 @@ def group_of(name: str) -> str:
 
 def _metric(name: str, lines: dict[str, tuple[Array, Array]]) -> Document:
     known = declared(name)
+    shown = shares if known.unit == "share" else numbers
     return {
         "name": name,
         "title": title_of(name),
@@ -102,8 +110,8 @@ def _metric(name: str, lines: dict[str, tuple[Array, Array]]) -> Document:
         "meaning": known.meaning,
         "bad": known.bad,
         "runs": {
-            run: {"steps": [int(step) for step in steps.tolist()], "values": numbers(values, 5)}
-            for run, (steps, values) in lines.items()
+            run: {"steps": [int(step) for step in steps.tolist()], "values": shown(values, 5)}
+            for run, (steps, values) in thinned(lines).items()
         },
     }
 

@@ -7,12 +7,14 @@ between its views: there the view from the very pose is rendered and compared wi
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from sfl.run.folder import LoadedRun
 from sfl.run.progress import note
 from sfl.run.scene import frozen
 from sfl.run.survey import HEADINGS
-from sfl.studio.answers import Document, NotReadyError, numbers
+from sfl.studio.answers import Document, NotReadyError, confess, numbers
 from sfl.studio.places import Atlas, Recent, Views
 from sfl.studio.runs import Run
 
@@ -77,6 +79,7 @@ class Fields:
         self._tables, self._policies = Recent(6), Recent(LOOKING)
         self._looking = threading.Lock()  # a policy looks at one thing at a time
         self._jobs: dict[Key, Job] = {}
+        self._unkept: dict[Key, str] = {}  # why a table is in memory only
         self._lock = threading.Lock()
         self._maker = ThreadPoolExecutor(1, "field")
         self._closed = False
@@ -93,7 +96,8 @@ class Fields:
         table, job = self._table(run, key), self._jobs.get(key)
         if table is not None:
             total = len(table.poses)
-            return {**answer, "state": "ready", "done": total, "total": total, **about(table)}
+            reason = self._unkept.get(key, "")
+            return {**answer, "state": "ready", "done": total, "total": total, "reason": reason, **about(table)}
         if job is None:
             return answer
         state = "impossible" if job.error else "making"
@@ -179,7 +183,7 @@ class Fields:
             table = self._work_out(run, loaded, job)
             made = (run.id, key[1], mark)  # a run in training may have gone on
             if run.keeps:
-                _write(_file(run, made), table)
+                self._keep(run, made, table)
             self._tables.get(made, lambda: table)  # whoever is told that it is there finds it kept, too
             self._jobs.pop(key)
         except ClosedError:
@@ -188,7 +192,17 @@ class Fields:
             job.error = str(error)
         except Exception as error:
             job.error = f"The field cannot be made: {error}"
-            note(job.error)
+            confess(job.error)
+
+    def _keep(self, run: Run, key: Key, table: Table) -> None:
+        """With the run; where nothing can be written, in memory only, and the page is told."""
+        file = _file(run, key)
+        try:
+            _write(file, table)
+            self._unkept.pop(key, None)
+        except OSError as error:
+            self._unkept[key] = f"This field could not be kept ({error}); it is made anew next time."
+            note(f"{file} was not kept ({error}); it is made anew next time.")
 
     def _work_out(self, run: Run, loaded: LoadedRun, job: Job) -> Table:
         views, policy = self._atlas.views(run), frozen(loaded)
@@ -250,17 +264,18 @@ def _read(file: Path) -> Table | None:
 
 
 def _write(file: Path, table: Table) -> None:
-    """Keep a table, and those of this checkpoint's predecessors no longer; where nothing can be written, do without."""
+    """Keep a table, whole or not at all, and those of this checkpoint's predecessors no longer."""
+    body, ends = io.BytesIO(), np.array([table.side, *table.range])
+    np.savez(body, poses=table.poses, embedded=table.embedded, scores=table.scores, ends=ends)
     draft = file.with_name(file.name + ".tmp")
+    file.parent.mkdir(exist_ok=True)
     try:
-        file.parent.mkdir(exist_ok=True)
-        with draft.open("wb") as out:
-            ends = np.array([table.side, *table.range])
-            np.savez(out, poses=table.poses, embedded=table.embedded, scores=table.scores, ends=ends)
-        name = file.name.rpartition("-")[0]
-        for older in file.parent.glob(f"{name}-*.npz"):
-            if older != file:
-                older.unlink(missing_ok=True)
+        draft.write_bytes(body.getbuffer())
         os.replace(draft, file)
-    except OSError as error:
-        note(f"{file} was not kept ({error}); it is made anew next time.")
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    for older in file.parent.glob(f"{file.name.rpartition('-')[0]}-*.npz*"):
+        if older != file:
+            older.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from sfl.data.types import Array
 from sfl.graph.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
 from sfl.graph.navigator import NavigatorConfig
 from sfl.run.folder import LAST
-from sfl.studio.answers import Document, NotHereError, encode, numbers, whole
+from sfl.studio.answers import Document, NotHereError, encode, numbers, shares, whole
 from sfl.studio.places import Atlas, Recent
 from sfl.studio.runs import Run, fingerprint
 
@@ -240,7 +240,7 @@ def _edges_document(edges: Mapping[str, Array]) -> Document:
         "count": numbers(edges["count"], 2),
         "weight": numbers(edges["weight"], 4),
         "in_force": whole(edges["in_force"]),
-        "success": numbers(edges["success"], 3),
+        "success": shares(edges["success"], 3),
     }
 
 

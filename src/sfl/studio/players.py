@@ -71,10 +71,10 @@ class Player:
             lost = lost or not explained.route_found
             if explained.arrived and not isinstance(self._task.goal, tuple) and self._in_maze:
                 # Nobody else can say so. The action after that is nobody's business.
-                yield [*events, self._step(step.poses[0], eye.picture, None, explained, True), self._end("believed")]
+                yield [*events, self._step(step.poses[0], eye.picture, None, explained), self._end("believed")]
                 return
             action = int(step.transitions.actions[0])
-            events.append(self._step(step.poses[0], eye.picture, action, explained, explained.reached is not None))
+            events.append(self._step(step.poses[0], eye.picture, action, explained))
             self.steps = int(step.lengths[0])
             if step.ended:
                 events += self._last(step, explained, lost)
@@ -84,7 +84,7 @@ class Player:
         reached = bool(step.succeeded[0])
         broken = not reached and self._in_maze and self.steps < self._task.budget
         outcome = "reached" if reached else "broken" if broken else "no_route" if lost else "timeout"
-        thought = replace(explained, values=(), values_name="")
+        thought = replace(explained, values=(), values_name="", reached=None)
         return [self._step(step.next_poses[0], self._eye.now(), None, thought, reached), self._end(outcome)]
 
     def _solved(self) -> Iterator[list[Event]]:
@@ -117,8 +117,9 @@ class Player:
         }
 
     def _step(
-        self, pose: Array, picture: str | None, action: int | None, explained: Explanation, reached: bool
+        self, pose: Array, picture: str | None, action: int | None, explained: Explanation, reached: bool = False
     ) -> Event:
+        """`reached` is the environment's word on the goal; `passed` is the agent's belief about a landmark."""
         believed = self._seen_at(explained.localized)
         off = None if believed is None else float(np.hypot(*(believed[:2] - pose[:2])))
         return {
@@ -136,6 +137,7 @@ class Player:
             "target": explained.target,
             "route": list(explained.route),
             "route_found": explained.route_found,
+            "passed": explained.reached,
             "reached": reached,
         }
 

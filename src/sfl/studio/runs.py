@@ -6,9 +6,12 @@ A run in training replaces its checkpoint every so often: whatever is read here 
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -28,6 +31,9 @@ ATTEMPTS, PAUSE = 6, 0.1
 
 FRESH = 300.0
 """Seconds since anything was written, up to which an unfinished run counts as in training."""
+
+AGAIN, PATIENCE = 2.0, 20.0
+"""Seconds between two looks for new runs, at least; or so many times as long as a look takes."""
 
 Kind = Literal["grid", "maze", "other"]
 Result = TypeVar("Result")
@@ -186,12 +192,17 @@ class Run:
 
 
 class Shelf:
-    """All runs that were named, in their order."""
+    """All runs that were named or lie in folders that were, in their order; those begun meanwhile come last."""
 
     def __init__(self, paths: Sequence[Path | str], keeps: bool = True) -> None:
         """`keeps`: what is worked out may be kept in a folder `studio` of the run."""
-        folders = list(dict.fromkeys(folder for path in paths for folder in run_folders(Path(path))))
-        self._runs = {f"r{number}": Run(f"r{number}", folder, keeps) for number, folder in enumerate(folders)}
+        self._paths, self._keeps = [Path(path) for path in paths], keeps
+        self._lock = threading.Lock()
+        self._next_look = time.monotonic() + AGAIN
+        self._looks: Counter[tuple[Path, Any]] = Counter()  # of the config.json that was no run's, as it then was
+        self._runs: dict[str, Run] = {}
+        for folder in dict.fromkeys(folder for path in self._paths for folder in run_folders(path)):
+            self._add(Run(f"r{len(self._runs)}", folder, keeps))
 
     @property
     def runs(self) -> list[Run]:
@@ -208,6 +219,33 @@ class Shelf:
         """Those that a list such as `r0,r2` names."""
         return [self.run(word) for word in dict.fromkeys(text.split(",")) if word]
 
+    def look_again(self) -> None:
+        """Take up runs that were begun in the folders meanwhile; asked often, it looks seldom."""
+        with self._lock:
+            begin = time.monotonic()
+            if begin < self._next_look:
+                return
+            known = {run.folder.path for run in self.runs}
+            for folder in dict.fromkeys(folder for path in self._paths for folder in configured(path, known)):
+                self._try(folder)
+            end = time.monotonic()
+            self._next_look = end + max(AGAIN, PATIENCE * (end - begin))
+
+    def _try(self, folder: Path) -> None:
+        """A new run; a file that is none, or only half written yet, is read again once it is another."""
+        stamp = (folder, _stamp(folder / "config.json"))
+        if self._looks[stamp] > 1:
+            return
+        try:
+            self._add(Run(f"r{len(self._runs)}", folder, self._keeps))
+        except (SflError, OSError) as error:
+            self._looks[stamp] += 1
+            if self._looks[stamp] > 1:  # nobody is writing it
+                note(f"left out: {error}")
+
+    def _add(self, run: Run) -> None:
+        self._runs = {**self._runs, run.id: run}  # whoever reads it meanwhile has the one before
+
 
 def run_folders(path: Path) -> list[Path]:
     """The run itself, or all runs below a folder."""
@@ -216,10 +254,21 @@ def run_folders(path: Path) -> list[Path]:
     if (path / "config.json").is_file():
         read_config(path)
         return [path.resolve()]
-    found = [file.parent.resolve() for file in sorted(path.glob("**/config.json")) if _is_run(file.parent)]
+    found = [folder for folder in configured(path, set()) if _is_run(folder)]
     if not found:
         raise UsageError(f"{path} holds no run (no config.json); give a run folder or a folder of runs.")
     return found
+
+
+def configured(path: Path, known: Set[Path]) -> Iterator[Path]:
+    """Folders with a config.json, a given one and all below it; what is known is not looked into again."""
+    for place, below, files in os.walk(path):
+        folder = Path(place).resolve()
+        below.sort()
+        if folder in known:
+            below.clear()
+        elif "config.json" in files:
+            yield folder
 
 
 def _is_run(path: Path) -> bool:

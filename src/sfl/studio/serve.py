@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import sys
 import threading
@@ -30,16 +32,35 @@ def serve(studio: Studio, host: str, port: int, token: str | None, open_page: bo
     settings = uvicorn.Config(
         app, log_level="error", access_log=False, ws="none", timeout_graceful_shutdown=GRACE, server_header=False
     )
+    logging.getLogger("uvicorn.error").addFilter(was_no_cut)
     address = page_address(host, port, needed)
     print(f"{address}  (Ctrl-C ends it)", flush=True)
     if open_page and sys.stdout.isatty():
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
-        uvicorn.Server(settings).run(sockets=[listener])
+        _Server(settings, studio).run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # that is how it ends
     finally:
         listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends episodes before it waits for connections: who follows one that is paused would be waited for in vain."""
+
+    def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
+        super().__init__(config)
+        self._studio = studio
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        await asyncio.to_thread(self._studio.end_episodes)
+        await super().shutdown(sockets)
+
+
+def was_no_cut(record: logging.LogRecord) -> bool:
+    """False for the traceback of an answer that was cut off because the server ends: nobody made an error."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 from sfl.core.config import require
 from sfl.core.errors import SflError
-from sfl.run.progress import note
-from sfl.studio.answers import NotHereError, NotReadyError, encode
+from sfl.studio.answers import NotHereError, NotReadyError, confess, encode
 from sfl.studio.players import Event, Player, rounds
 
 MOST_SESSIONS = 4
@@ -101,8 +100,8 @@ class Session:
             self._tell([event for player in self._players for event in player.stop()])
         except SflError as error:
             self._tell([{"type": "error", "text": " ".join(str(error).split())}])
-        except Exception as error:
-            note(f"an episode broke off: {type(error).__name__}: {error}")
+        except Exception:
+            confess("an episode broke off by an error of the program:")
             self._tell(
                 [{"type": "error", "text": "The episode broke off by an error; the server's console says more."}]
             )
@@ -113,8 +112,8 @@ class Session:
         for player in self._players:
             try:
                 player.close()
-            except Exception as error:  # the others are to be closed all the same
-                note(f"a world did not close: {type(error).__name__}: {error}")
+            except Exception:  # the others are to be closed all the same
+                confess("a world did not close:")
         self._over = True
         self._tell([])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,8 @@ class Studio:
         self.fields = Fields(self.atlas, self.load_marked)
         self.closers: list[Callable[[], None]] = []
         """Called when the server ends, before anything else is closed."""
+        self.mark = secrets.token_hex(8)
+        """Another one for each start: a page that finds another server than it left knows by it."""
         self._loaded = Recent(LOADED)
         self._loader = ThreadPoolExecutor(1, "loader")
 
@@ -62,14 +65,19 @@ class Studio:
         return self._loaded.get((run.id, checkpoint, mark), lambda: (loaded, mark))
 
     def runs(self, version: str, token_needed: bool) -> Document:
-        """The list of runs."""
-        about = {"demo": self.demo, "token_needed": token_needed, "version": version}
+        """The list of runs, with those that were begun meanwhile."""
+        self.shelf.look_again()
+        about = {"demo": self.demo, "token_needed": token_needed, "version": version, "server": self.mark}
         return {"runs": [run.summary() for run in self.shelf.runs], **about}
+
+    def end_episodes(self) -> None:
+        """None is under way any more, and none begins."""
+        for close in self.closers:
+            close()
 
     def close(self) -> None:
         """End games and threads."""
-        for close in self.closers:
-            close()
+        self.end_episodes()
         self.fields.close()
         self._loader.shutdown(wait=True, cancel_futures=True)
         self.atlas.close()

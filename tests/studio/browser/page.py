@@ -35,14 +35,35 @@ DROP = """([name, type, letters]) => {
 }"""
 
 
+COUNTED = """window.resized = 0;
+window.ResizeObserver = class extends ResizeObserver {
+  constructor(tell) { super((...all) => { window.resized += 1; tell(...all); }); }
+};"""
+"""Counts how often anything on the page that watches its own size was told of another one."""
+
+STICKING_OUT = """() => [...document.querySelectorAll(".left *, .middle *, .right *, header *")].filter(node => {
+  const column = node.closest(".left, .middle, .right, header");
+  const [box, around] = [node, column].map(one => one.getBoundingClientRect());
+  return node.checkVisibility() && !node.matches(".away") && box.width
+    && (box.right > around.right + 1 || box.left < around.left - 1);
+}).map(node => node.outerHTML.slice(0, 80))"""
+"""What lies outside of its part of the page."""
+
+
 class Sight:
     """One open page."""
 
-    def __init__(self, browser: Browser, address: str, size: tuple[int, int] = LAPTOP, dark: bool = False) -> None:
+    def __init__(
+        self, browser: Browser, address: str, size: tuple[int, int] = LAPTOP, dark: bool = False, touch: bool = False
+    ) -> None:
         width, height = size
         self._context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            has_touch=touch,
+            is_mobile=touch,
         )
+        self._context.add_init_script(COUNTED)
         self.page: Page = self._context.new_page()
         self.complaints: list[str] = []
         """What the browser's console says that is no mere remark."""
@@ -113,6 +134,10 @@ class Sight:
     def click(self, x: float, y: float) -> None:
         """On a place of the world."""
         self.page.mouse.click(*self.place(x, y))
+
+    def tap(self, x: float, y: float) -> None:
+        """With a finger on a place of the world."""
+        self.page.touchscreen.tap(*self.place(x, y))
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """From one point of the screen to another."""

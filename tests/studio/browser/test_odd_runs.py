@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +52,13 @@ def test_worlds_without_maps_new_runs_and_runs_that_vanish(see: Opener, odd: tup
     assert "no agent that can be played" in sight.text("panel-live")
     sight.part("run-r2").click()
     sight.wait("window.studio.state.landmarks > 5")
+    sight.send((1, 1), (6, 7))
+    sight.wait("window.studio.live?.players[0].run === 'r2' && window.studio.live.edge > 0")
+    sight.part("run-r0").click()
+    sight.wait("window.studio.live === null")
+    assert sight.text("message") == "The episode was ended: its world is left."
+    sight.part("run-r2").click()
+    sight.wait("window.studio.state.landmarks > 5")
     assert sight.complaints == []
     shutil.rmtree(place / "2")
     sight.wait("document.querySelector('[data-testid=run-r2]').innerText.includes('gone')")
@@ -62,10 +71,96 @@ def test_worlds_without_maps_new_runs_and_runs_that_vanish(see: Opener, odd: tup
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_sources")
-def test_a_server_that_ends_is_missed(see: Opener, demo_runs: list[Path]) -> None:
+def test_a_server_that_ends_is_missed_and_one_that_comes_back_is_found(see: Opener, demo_runs: list[Path]) -> None:
     with running(*demo_runs) as server:
         sight = see(server.address)
-    sight.wait("document.querySelector('[data-testid=message]').innerText.includes('does not answer')")
+        assert not sight.part("lost").is_visible()
+    sight.wait("window.studio.state.lost")
+    assert "does not answer; is it still running? What was loaded is still shown" in sight.text("lost")
     sight.part("colour-order").click()  # what was loaded can still be looked at
     assert "added at environment step" in sight.text("legend")
+    sight.click(6, 3)
+    sight.part("tab-curves").click()
+    sight.part("message").wait_for(state="hidden")  # one banner is enough
+    assert sight.part("lost").is_visible()
+    with running(*demo_runs, port=server.port):
+        sight.wait("window.studio.state.lost === null")
+        assert not sight.part("lost").is_visible()
+        sight.part("chart-eval/success_paper").wait_for()  # what could not be had is asked for anew
+        sight.wait("window.studio.state.field")
+        assert sight.state["reference"] == [6, 3, None]
+        sight.send((1, 1), (6, 7))
+        sight.wait("window.studio.live?.edge > 0")
     sight.complaints.clear()  # the browser remarks on every request that failed
+
+
+# ---- training goes on
+
+
+@pytest.fixture(scope="module")
+def growing(demo_runs: list[Path], tmp_path_factory: pytest.TempPathFactory, _sources: None) -> Iterator[Growing]:
+    """A server over a folder with a run that is being trained."""
+    place = tmp_path_factory.mktemp("growing")
+    last = shutil.copytree(demo_runs[0], place / "runs" / "demo") / "checkpoints" / "last"
+    last.rename(place / "next")
+    shutil.copytree(last.with_name("000035000"), last)
+    with running(place / "runs") as server:
+        yield Growing(server.address, place)
+
+
+class Growing:
+    """Where the server is, and where its runs are."""
+
+    def __init__(self, address: str, place: Path) -> None:
+        self.address, self.runs = address, place / "runs"
+        self._next = place / "next"
+
+    def go_on(self) -> None:
+        """The run makes another checkpoint, as training does."""
+        last = self.runs / "demo" / "checkpoints" / "last"
+        last.rename(last.with_name("last.old"))
+        self._next.rename(last)
+        shutil.rmtree(last.with_name("last.old"))
+
+
+@pytest.mark.slow
+def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Growing) -> None:
+    sight = see(growing.address)
+    assert "training" in sight.text("run-r0")
+    sight.look(6, 3)
+    assert sight.state["fieldAt"] == 35_000
+    sight.slide("threshold-add", 0.7)
+    sight.page.evaluate("""() => {
+      window.seen = [];
+      const look = () => {
+        const line = document.querySelector("[data-testid=renewing]");
+        window.seen.push([window.studio.state.fieldAt, line.hidden ? "" : line.textContent]);
+        requestAnimationFrame(look);
+      };
+      look();
+    }""")
+    growing.go_on()
+    sight.wait("window.studio.state.fieldAt === 40000")
+    seen = sight.page.evaluate("window.seen")
+    assert {at for at, _ in seen} == {35_000, 40_000}  # at no moment was there none
+    said = {line for at, line in seen if at == 35_000 and line}
+    assert said
+    assert all("the field at step 35,000; that of the newest checkpoint is being made" in line for line in said)
+    assert not sight.part("renewing").is_visible()
+    assert sight.state["reference"] == [6, 3, None]
+    assert sight.text("threshold-add-value").startswith("0.70")  # the slider stays where it was put
+
+
+@pytest.mark.slow
+def test_a_run_that_is_begun_after_the_server_is_listed(see: Opener, growing: Growing) -> None:
+    sight = see(growing.address)
+    assert sight.part("run-r1").count() == 0
+    words = ("train", "random-fourroom", "--tiny", "--name", "late", "--runs-dir", str(growing.runs))
+    subprocess.run([sys.executable, "-m", "sfl", *words], check=True, capture_output=True)
+    sight.part("run-r1").wait_for()
+    assert "late seed 0" in sight.text("run-r1")
+    assert sight.part("shown-r1").is_checked()
+    sight.part("run-r1").click()
+    sight.wait("window.studio.state.run === 'r1'")
+    sight.part("tab-curves").click()
+    sight.wait("document.querySelector('[data-testid=panel-curves]').innerText.includes('late')")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from .conftest import Opener
-from .page import OLD_PROJECTOR, SCREEN
+from .page import OLD_PROJECTOR, SCREEN, STICKING_OUT
 
 PLACE, FAR = (6, 3), (1, 7)
 """Cells of FourRoom, in the room at the top right and in the one at the bottom left."""
@@ -55,6 +55,8 @@ def test_thresholds_are_outlines_that_move(see: Opener, demo: str) -> None:
     sight = see(demo)
     sight.look(*PLACE)
     own = sight.document(GRAPH + "last")["thresholds"]
+    for meaning in ("below it a state becomes a landmark", "above it the agent takes itself to be there"):
+        assert sight.page.get_by_text(meaning, exact=True).is_visible()
     assert sight.text("threshold-add-value").startswith(f"{own['add']:.2f} · ")
 
     def above() -> int:
@@ -125,7 +127,8 @@ def test_the_slider_goes_through_the_checkpoints(see: Opener, demo: str) -> None
     sight.part("layer-coverage").check()
     assert "visits of a square" in sight.text("legend")
     covered = sight.document(GRAPH + checkpoints[0]["name"])["coverage"]["visits"]
-    assert f"{round(100 * sum(map(bool, covered)) / len(covered))}% of {len(covered)} squares" in sight.text("overview")
+    share = round(100 * sum(map(bool, covered)) / len(covered))
+    assert f"{sum(map(bool, covered))} of {len(covered)} squares ({share}%)" in sight.text("overview")
     sight.page.locator("body").click(position={"x": 700, "y": 20})  # the focus leaves the slider
     sight.page.keyboard.press("ArrowRight")
     assert sight.state["checkpoints"]["r0"] == checkpoints[1]["name"]
@@ -179,10 +182,21 @@ def test_curves_and_settings_of_two_runs(see: Opener, demo: str) -> None:
     sight.part("tab-curves").click()
     chart = sight.part("chart-eval/success_paper")
     chart.locator("path.mean").nth(1).wait_for(state="attached")
+    curves = sight.document("/api/curves?runs=r0,r1")
+    measured = next(one for one in curves["metrics"] if one["name"] == "eval/success_paper")["runs"]["r0"]
+    assert chart.locator("path.mean").first.get_attribute("d").count("M") == len(measured["steps"])  # type: ignore[union-attr]
+    assert "only guides the eye" in sight.text("panel-curves")
     box = chart.locator("svg").bounding_box()
     assert box is not None
-    sight.page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.5 * box["height"])
-    assert "at " in chart.locator(".reading").inner_text()
+    read = set()
+    for share in (0.3, 0.45, 0.5, 0.55, 0.7, 0.9):  # nothing is said of what lies between two evaluations
+        sight.page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
+        at, value, other = chart.locator(".reading > *").all_inner_texts()
+        step = int(at.removeprefix("at ").replace(",", ""))
+        assert value == f"{round(100 * measured['values'][measured['steps'].index(step)])}%"
+        assert not other[0].isdigit()  # the random policy was not measured then
+        read.add(step)
+    assert len(read) > 1
     sight.shoot("curves")
     sight.part("curves-training").click()
     assert sight.page.locator("figure").count() > 0
@@ -199,19 +213,34 @@ def test_curves_and_settings_of_two_runs(see: Opener, demo: str) -> None:
     sight.wait("!document.querySelector('[data-testid=config-table]').innerText.includes('RandomConfig')")
 
 
-def test_seeds_become_one_curve_with_their_spread(see: Opener, demo: str) -> None:
+def test_seeds_become_one_curve_of_what_was_measured_at_the_same_step(see: Opener, demo: str) -> None:
     sight = see(demo)
     groups = sight.page.evaluate("""async () => {
       const { grouped } = await import("/page/seeds.js");
-      const runs = [["r0", "a"], ["r1", "a"], ["r2", "b"]].map(([id, experiment]) => ({ id, experiment }));
+      const runs = ["a", "a", "b", "c", "c", "c"].map((experiment, place) => ({ id: `r${place}`, experiment }));
       const line = (steps, values) => ({ steps, values });
-      const lines = { r0: line([0, 10], [0, 1]), r1: line([0, 5, 10], [1, null, 0.5]), r2: line([3], [7]) };
-      return grouped({ runs: lines }, runs);
+      return grouped({ runs: {
+        r0: line([0, 10], [0, 1]), r1: line([0, 5, 10], [1, null, 0.5]), r2: line([3], [7]),
+        r3: line([10, 20, 30], [0, 0.5, 1]), r4: line([10, 15, 30], [1, 1, 0]), r5: line([10], [0.5]),
+      } }, runs);
     }""")
-    first, second = groups
+    first, second, third = groups
     assert (first["steps"], first["mean"]) == ([0, 10], [0.5, 0.75])
     assert (first["low"], first["high"]) == ([0, 0.5], [1, 1])
     assert (second["experiment"], second["mean"]) == ("b", [7])
+    # At 15 and at 20 one of two seeds under way was not measured; the third had not come so far.
+    assert (third["steps"], third["mean"], third["seeds"]) == ([10, 30], [0.5, 0.5], [3, 2])
+
+
+def test_a_share_is_all_or_none_only_where_it_is(see: Opener, demo: str) -> None:
+    sight = see(demo)
+    written = sight.page.evaluate("""async () => {
+      const { percent, shareOf } = await import("/page/dom.js");
+      const shares = [0, 1 / 300, 0.005, 0.5, 0.994, 231 / 232, 0.99999, 1].map(percent);
+      return [...shares, shareOf(231, 232, "squares")];
+    }""")
+    assert written == ["0%", "<1%", "1%", "50%", "99%", ">99%", ">99%", "100%", "231 of 232 squares (>99%)"]
+    assert "40 of 40 squares (100%)" in sight.text("overview")
 
 
 def test_light_dark_and_projector(see: Opener, demo: str) -> None:
@@ -234,22 +263,17 @@ def test_light_dark_and_projector(see: Opener, demo: str) -> None:
 def test_nothing_is_cut_off_on_a_small_projector(see: Opener, demo: str) -> None:
     sight = see(demo, size=OLD_PROJECTOR)
     sight.page.keyboard.press("p")
-    sticking_out = """() => [...document.querySelectorAll(".left *, .middle *, .right *")].filter(node => {
-      const column = node.closest(".left, .middle, .right");
-      const [box, around] = [node, column].map(one => one.getBoundingClientRect());
-      return node.checkVisibility() && !node.matches(".away") && box.width && box.right > around.right + 1;
-    }).map(node => node.outerHTML.slice(0, 80))"""
     sight.look(*PLACE)
-    assert sight.page.evaluate(sticking_out) == []
+    assert sight.page.evaluate(STICKING_OUT) == []
     for tab in ("curves", "config", "live"):
         sight.part(f"tab-{tab}").click()
         sight.page.wait_for_timeout(200)
-        assert sight.page.evaluate(sticking_out) == []
+        assert sight.page.evaluate(STICKING_OUT) == []
     sight.part("player-add").click()
     sight.send((1, 1), (6, 7))
     sight.wait("window.studio.live?.edge > 0")
     sight.part("view-1").wait_for()
-    assert sight.page.evaluate(sticking_out) == []
+    assert sight.page.evaluate(STICKING_OUT) == []
     boxes = [sight.part(f"card-{player}").bounding_box() for player in (0, 1)]
     assert boxes[0] is not None
     assert boxes[1] is not None

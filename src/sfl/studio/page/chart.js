@@ -1,10 +1,13 @@
-/** One chart as a drawing: axes, mean and spread of each experiment, the checkpoint, values under the pointer. */
+/**
+ * One chart as a drawing: axes, what was measured of each experiment, the checkpoint, values under the pointer. Dots
+ * were measured, bars reach from the lowest seed to the highest; the thin line between dots only guides the eye.
+ */
 
 import { runColour } from "./colours.js";
-import { number, short, svg } from "./dom.js";
-import { valueAt } from "./seeds.js";
+import { number, percent, short, svg } from "./dom.js";
+import { nearestStep } from "./seeds.js";
 
-const SIZE = { width: 380, height: 150, left: 44, right: 10, top: 8, bottom: 24 };
+const SIZE = { width: 380, height: 150, left: 48, right: 10, top: 8, bottom: 24 };
 
 /** Round numbers that divide a range. @param {number} low @param {number} high @param {number} about */
 export function ticks(low, high, about) {
@@ -29,7 +32,7 @@ function frameOf(groups, unit) {
   const wide = SIZE.width - SIZE.left - SIZE.right;
   const tall = SIZE.height - SIZE.top - SIZE.bottom;
   return {
-    low, high, last,
+    low, high, last, written: unit === "share" ? percent : short,
     x: (step) => SIZE.left + (step / last) * wide,
     y: (value) => SIZE.top + (1 - (value - low) / (high - low)) * tall,
     step: (x) => Math.max(0, Math.min(last, ((x - SIZE.left) / wide) * last)),
@@ -45,7 +48,7 @@ function path(steps, values, frame) {
 function axes(frame) {
   const across = ticks(frame.low, frame.high, 3).map((value) => [
     svg("line", { x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: frame.y(value), y2: frame.y(value), class: "grid" }),
-    svg("text", { x: SIZE.left - 6, y: frame.y(value) + 5, "text-anchor": "end" }, short(value)),
+    svg("text", { x: SIZE.left - 6, y: frame.y(value) + 5, "text-anchor": "end" }, frame.written(value)),
   ]);
   const along = ticks(0, frame.last, 4).map((step) => svg(
     "text",
@@ -62,27 +65,36 @@ function anchor(step, frame) {
 }
 
 function curve(group, frame, colour) {
+  const places = group.steps.map((step) => frame.x(step));
   const parts = [];
   if (group.lines.length > 1) {
-    const back = [...group.steps].reverse();
-    const band = path(group.steps, group.high, frame) + path(back, [...group.low].reverse(), frame).replace("M", "L");
-    parts.push(svg("path", { d: `${band}Z`, style: `fill:${colour}`, class: "band" }));
+    const bars = places.map((x, at) => `M${x.toFixed(1)} ${frame.y(group.low[at]).toFixed(1)}V${
+      frame.y(group.high[at]).toFixed(1)}`).join("");
+    parts.push(svg("path", { d: bars, style: `stroke:${colour}`, class: "bars" }));
   }
-  parts.push(svg("path", { d: path(group.steps, group.mean, frame), style: `stroke:${colour}`, class: "mean" }));
-  if (group.steps.length === 1) parts.push(svg(
-    "circle",
-    { cx: frame.x(group.steps[0]), cy: frame.y(group.mean[0]), r: 3.5, style: `fill:${colour}` },
-  ));
+  parts.push(svg("path", { d: path(group.steps, group.mean, frame), style: `stroke:${colour}`, class: "guide" }));
+  // A line of no length with round ends is a dot: all dots are one path.
+  const dots = places.map((x, at) => `M${x.toFixed(1)} ${frame.y(group.mean[at]).toFixed(1)}h0`).join("");
+  const wide = dotWidth(places);
+  parts.push(svg("path", { d: dots, style: `stroke:${colour};stroke-width:${wide}`, class: "mean" }));
   return parts;
+}
+
+/** Smaller the closer they are, so that dots stay dots as long as the eye can tell. @param {number[]} places */
+function dotWidth(places) {
+  const gap = places.length > 1 ? (places.at(-1) - places[0]) / (places.length - 1) : Infinity;
+  return Math.max(2, Math.min(6, 0.7 * gap)).toFixed(1);
 }
 
 /**
  * @param {any[]} groups of `grouped` @param {any[]} runs @param {string} unit
  * @param {number|null} mark the checkpoint's step
- * @param {(lines: {colour: string, text: string}[]|null, step: number) => void} tell what lies under the pointer
+ * @param {(lines: {colour: string, text: string}[]|null, step: number) => void} tell what was measured nearest to the
+ *   pointer
  */
 export function chart(groups, runs, unit, mark, tell) {
   const frame = frameOf(groups, unit);
+  const written = unit === "share" ? percent : number;
   const colours = groups.map((group) => runColour(runs, group.ids[0]));
   const rule = svg("line", { y1: SIZE.top, y2: SIZE.height - SIZE.bottom, class: "rule", visibility: "hidden" });
   const checkpoint = mark !== null && mark <= frame.last ? svg(
@@ -99,12 +111,14 @@ export function chart(groups, runs, unit, mark, tell) {
   );
   const point = (event) => {
     const box = drawn.getBoundingClientRect();
-    const step = frame.step(((event.clientX - box.left) / box.width) * SIZE.width);
+    const asked = frame.step(((event.clientX - box.left) / box.width) * SIZE.width);
+    const step = nearestStep(groups.map((group) => group.steps), asked);
     for (const end of ["x1", "x2"]) rule.setAttribute(end, String(frame.x(step)));
     rule.setAttribute("visibility", "visible");
-    tell(groups.map((group, place) => ({ colour: colours[place], text: reading(group, step) })), step);
+    tell(groups.map((group, place) => ({ colour: colours[place], text: reading(group, step, written) })), step);
   };
   drawn.addEventListener("pointermove", point);
+  drawn.addEventListener("pointerdown", point);
   drawn.addEventListener("pointerleave", () => {
     rule.setAttribute("visibility", "hidden");
     tell(null, 0);
@@ -112,12 +126,12 @@ export function chart(groups, runs, unit, mark, tell) {
   return drawn;
 }
 
-/** "0.82 (0.74 to 0.91)": the mean and, with several seeds, from the lowest to the highest. */
-function reading(group, step) {
-  const [mean, low, high] = [group.mean, group.low, group.high].map((values) => valueAt(
-    { steps: group.steps, values },
-    step,
-  ));
-  if (mean === null) return "–";
-  return group.lines.length > 1 ? `${number(mean)} (${number(low)} to ${number(high)})` : number(mean);
+/** "82% (74% to 91%)": what was measured at a step; with several seeds the mean, the lowest and the highest. */
+export function reading(group, step, written) {
+  const at = group.steps.indexOf(step);
+  if (at < 0) return "–";
+  const [mean, low, high] = [group.mean[at], group.low[at], group.high[at]].map(written);
+  if (group.lines.length < 2) return mean;
+  const some = group.seeds[at] < group.lines.length ? `, ${group.seeds[at]} of ${group.lines.length} seeds` : "";
+  return `${mean} (${low} to ${high}${some})`;
 }

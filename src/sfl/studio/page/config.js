@@ -2,7 +2,7 @@
 
 import { runColour } from "./colours.js";
 import { byId, el, fill } from "./dom.js";
-import { say } from "./state.js";
+import { complain } from "./state.js";
 
 export class ConfigPanel {
   /** @param {import("./state.js").State} state @param {any} source */
@@ -23,19 +23,20 @@ export class ConfigPanel {
     );
     this.table = el("div", { class: "table" });
     state.watch(["shown", "tab"], () => this.load());
+    state.watch(["epoch"], () => this.load(true));
   }
 
-  async load() {
+  async load(anew = false) {
     const { runs, shown, tab } = this.state.values;
     const ids = runs.filter((run) => shown.has(run.id)).map((run) => run.id);
-    if (tab !== "config" || ids.join() === this.loaded) return;
+    if (tab !== "config" || (!anew && ids.join() === this.loaded)) return;
     this.loaded = ids.join();
     try {
       this.document = ids.length ? await this.source.config(ids) : { settings: {}, differs: [] };
       this.show();
     } catch (error) {
       this.loaded = null;
-      say(this.state, error.message);
+      complain(this.state, error);
     }
   }
 

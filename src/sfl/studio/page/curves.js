@@ -2,9 +2,9 @@
 
 import { chart } from "./chart.js";
 import { runColour } from "./colours.js";
-import { byId, el, fill, number } from "./dom.js";
+import { byId, el, fill, number, percent } from "./dom.js";
 import { grouped } from "./seeds.js";
-import { checkpointOf, currentRun, say } from "./state.js";
+import { checkpointOf, complain, currentRun } from "./state.js";
 
 const GROUPS = { success: "Success", indicator: "Indicators", training: "Training" };
 const OFTEN = 15000; // milliseconds between two looks at the curves of a run in training
@@ -17,6 +17,7 @@ export class CurvesPanel {
     this.group = "success";
     this.document = null;
     state.watch(["shown", "tab"], () => this.load());
+    state.watch(["epoch"], () => this.load(true));
     state.watch(["run", "checkpoints", "runs", "graph"], () => this.mark());
     setInterval(() => this.training() && !document.hidden && this.load(true), OFTEN);
   }
@@ -40,7 +41,7 @@ export class CurvesPanel {
       this.show();
     } catch (error) {
       this.loaded = null;
-      say(this.state, error.message);
+      complain(this.state, error);
     }
   }
 
@@ -109,7 +110,12 @@ export class CurvesPanel {
       "div",
       { class: "key" },
       el("ul", {}, ...items),
-      banded && el("p", { class: "quiet" }, "Bands: from the lowest seed to the highest."),
+      el(
+        "p",
+        { class: "quiet" },
+        "Dots were measured; the line between them only guides the eye.",
+        banded && " Bars: from the lowest seed to the highest.",
+      ),
     );
   }
 
@@ -117,10 +123,11 @@ export class CurvesPanel {
     const { runs, shown } = this.state.values;
     const groups = grouped(metric, runs.filter((run) => shown.has(run.id)));
     if (!groups.length) return null;
+    const written = metric.unit === "share" ? percent : number;
     const resting = () => [el(
       "span",
       { class: "quiet" },
-      groups.map((group) => number(group.mean.at(-1))).join(" · "),
+      `last ${groups.map((group) => written(group.mean.at(-1))).join(" · ")}`,
     )];
     const reading = el("span", { class: "reading" }, ...resting());
     const chance = metric.random ?? null; // of the random policy on the same tasks

@@ -4,7 +4,11 @@ import { byId, el, fill } from "./dom.js";
 import { currentRun } from "./state.js";
 
 const THEMES = ["auto", "light", "dark"];
-const TABS = { place: "Place", live: "Live", curves: "Curves", config: "Settings" };
+const TABS = { runs: "Runs", place: "Place", live: "Live", curves: "Curves", config: "Settings" };
+const NUMBERED = ["place", "live", "curves", "config"]; // tabs that are always there, as keys call them
+
+/** A phone, a small window, or a page that is enlarged: the left side becomes a tab of the right. */
+const COMPACT = "(max-width: 979px), (max-height: 559px)";
 const READ = 7000; // milliseconds a message stays
 
 export class Display {
@@ -15,10 +19,14 @@ export class Display {
     byId("projector").addEventListener("click", () => state.update({ projector: !state.values.projector }));
     this.makeTabs();
     this.makeSplitter();
+    this.compact = matchMedia(COMPACT);
+    this.compact.addEventListener("change", () => this.fold());
+    this.fold();
     state.watch(["theme"], () => this.showTheme());
     state.watch(["projector"], () => this.showProjector());
     state.watch(["tab"], () => this.showTab());
     state.watch(["message"], () => this.showMessage());
+    state.watch(["lost"], () => this.showLost());
     state.watch(["run", "runs", "map", "graph"], () => this.showHeadline());
     byId("message").addEventListener("click", () => state.update({ message: null }));
   }
@@ -44,13 +52,13 @@ export class Display {
   }
 
   makeTabs() {
-    const tabs = Object.entries(TABS).map(([name, text], place) =>
+    const tabs = Object.entries(TABS).map(([name, text]) =>
       el(
         "button",
         {
           role: "tab",
           data: { testid: `tab-${name}` },
-          title: `${text} (${place + 1})`,
+          title: NUMBERED.includes(name) ? `${text} (${NUMBERED.indexOf(name) + 1})` : text,
           onclick: () => this.state.update({ tab: name }),
         },
         text,
@@ -68,7 +76,18 @@ export class Display {
 
   /** @param {number} place 0 for the first tab */
   tab(place) {
-    this.state.update({ tab: Object.keys(TABS)[place] });
+    this.state.update({ tab: NUMBERED[place] });
+  }
+
+  /** Three columns where there is room; else what stood left is a tab, beside or below the map. */
+  fold() {
+    const { matches: compact } = this.compact;
+    document.documentElement.toggleAttribute("data-compact", compact);
+    const places = [byId("left"), byId("panel-runs")];
+    const [from, to] = compact ? places : places.reverse();
+    to.append(...from.children);
+    byId("tab-runs").hidden = !compact;
+    if (!compact && this.state.values.tab === "runs") this.state.update({ tab: "place" });
   }
 
   makeSplitter() {
@@ -102,6 +121,13 @@ export class Display {
     box.textContent = message.text;
     box.dataset.kind = message.kind;
     this.reading = setTimeout(() => this.state.update({ message: null }), READ);
+  }
+
+  /** As long as the server cannot be asked; what was loaded can still be looked at. */
+  showLost() {
+    const { lost } = this.state.values;
+    byId("lost").hidden = lost === null;
+    byId("lost").textContent = lost === null ? "" : `${lost} What was loaded is still shown; the page keeps asking.`;
   }
 
   showHeadline() {

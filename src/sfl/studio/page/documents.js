@@ -1,9 +1,12 @@
 /** Keeps run list, map and graph up to date with what is chosen, and with training that goes on. */
 
-import { checkpointOf, currentRun, say } from "./state.js";
+import { Refused } from "./source.js";
+import { checkpointOf, complain, currentRun, NO_TASK, say } from "./state.js";
 
 const OFTEN = 5000; // milliseconds between two looks at the runs
+const SOON = 2000; // while the server does not answer
 const SELDOM = 15000; // while the page is hidden
+const SHOWN = 12; // runs that are in the curves unless one says otherwise
 const KEPT = 24; // graphs in memory
 
 export class Documents {
@@ -16,31 +19,78 @@ export class Documents {
     this.graphs = new Map();
     state.watch(["run"], () => this.loadMap());
     state.watch(["run", "checkpoints", "runs"], () => this.loadGraph());
+    state.watch(["lost"], () => this.poll());
+    state.watch(["epoch"], () => {
+      this.loadMap();
+      this.loadGraph();
+    });
   }
 
+  /** The first look; where it fails it is tried again like any other. */
   async begin() {
-    const { runs, demo, version } = await this.source.runs();
-    this.about = { demo, version };
-    const first = runs.find((run) => run.has_graph && run.world !== "other") ?? runs[0];
-    this.state.update({ runs, run: first?.id ?? null, shown: new Set(runs.slice(0, 12).map((run) => run.id)) });
-    if (this.source.live) this.poll();
+    if (this.source.live) document.addEventListener("visibilitychange", () => document.hidden || this.look());
+    await this.look();
   }
 
   poll() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.look(), document.hidden ? SELDOM : OFTEN);
+    if (!this.source.live) return;
+    this.timer = setTimeout(() => this.look(), this.state.values.lost ? SOON : document.hidden ? SELDOM : OFTEN);
   }
 
   async look() {
     try {
-      const { runs } = await this.source.runs();
-      if (JSON.stringify(runs) !== JSON.stringify(this.state.values.runs)) this.state.update({ runs });
-      this.silent = false;
+      this.heard(await this.source.runs());
     } catch (error) {
-      if (!this.silent) say(this.state, error.message);
-      this.silent = true;
+      if (!(error instanceof Refused)) throw error;
+      this.state.update({ lost: error.message });
+    } finally {
+      this.poll();
     }
-    this.poll();
+  }
+
+  /** The list of runs: the first one, one that has grown, or that of a server that was started anew. */
+  heard({ runs, demo, version, server }) {
+    const { state } = this;
+    const { about } = this;
+    this.about = { demo, version, server };
+    if (!about) this.open(runs);
+    else if (about.version !== version) location.reload(); // this page is not that server's
+    else if (about.server !== server) this.reopen(runs);
+    else this.update(runs);
+    if (state.values.lost !== null) state.update({ lost: null, epoch: state.values.epoch + 1 });
+  }
+
+  open(runs) {
+    const first = runs.find((run) => run.has_graph && run.world !== "other") ?? runs[0];
+    const shown = new Set(runs.slice(0, SHOWN).map((run) => run.id));
+    this.state.update({ runs, run: first?.id ?? null, shown });
+  }
+
+  /** Runs that were begun meanwhile come into the curves, too, as long as these are few. */
+  update(runs) {
+    const { runs: before, shown } = this.state.values;
+    if (JSON.stringify(runs) === JSON.stringify(before)) return;
+    const known = new Set(before.map((run) => run.id));
+    const fresh = runs.filter((run) => !known.has(run.id)).map((run) => run.id);
+    const more = fresh.slice(0, Math.max(0, SHOWN - shown.size));
+    this.state.update({ runs, ...(more.length ? { shown: new Set([...shown, ...more]) } : {}) });
+  }
+
+  /** Another server than the one before: what was kept of its runs is forgotten, what is shown is asked for anew. */
+  reopen(runs) {
+    const { state } = this;
+    this.maps.clear();
+    this.graphs.clear();
+    this.shown = null;
+    const names = (list) => list.map((run) => `${run.id} ${run.title} ${run.world_key}`).join();
+    const same = names(runs).startsWith(names(state.values.runs)); // the same numbers mean the same runs
+    if (!same) {
+      this.leaveWorld();
+      state.update({ run: null, checkpoints: {} });
+      this.open(runs);
+    } else this.update(runs);
+    state.update({ epoch: state.values.epoch + 1 });
   }
 
   async loadMap() {
@@ -60,13 +110,13 @@ export class Documents {
       this.state.update({ map: { ...map, world: known.world_key }, ...headings });
     } catch (error) {
       this.maps.delete(run);
-      say(this.state, error.message);
+      complain(this.state, error);
     }
   }
 
   /** What was chosen in another world means nothing in this one. */
   leaveWorld() {
-    const task = { start: null, goal: null, picture: null, level: null, pair: null };
+    if (this.state.values.session) say(this.state, "The episode was ended: its world is left.", "note");
     this.state.update({
       map: null,
       graph: null,
@@ -76,7 +126,8 @@ export class Documents {
       cursor: null,
       session: null,
       players: [],
-      task,
+      draft: null,
+      task: NO_TASK,
     });
   }
 
@@ -117,7 +168,7 @@ export class Documents {
     } catch (error) {
       if (this.shown !== key) return;
       this.shown = null;
-      say(this.state, error.message);
+      complain(this.state, error);
     }
   }
 

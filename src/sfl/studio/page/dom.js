@@ -54,9 +54,17 @@ export function number(value) {
   return size >= 10 ? value.toFixed(1) : size >= 0.01 ? value.toFixed(2) : value.toPrecision(2);
 }
 
-/** 0.42 as "42%". @param {number|null|undefined} share */
+/** 0.42 as "42%"; only all is "100%", and only none is "0%". @param {number|null|undefined} share */
 export function percent(share) {
-  return share === null || share === undefined ? "–" : `${Math.round(100 * share)}%`;
+  if (share === null || share === undefined || !Number.isFinite(share)) return "–";
+  const whole = Math.round(100 * share);
+  if (share < 1 && whole >= 100) return ">99%";
+  return share > 0 && whole <= 0 ? "<1%" : `${whole}%`;
+}
+
+/** "231 of 232 squares (>99%)". @param {number} part @param {number} all @param {string} what */
+export function shareOf(part, all, what) {
+  return `${number(part)} of ${number(all)} ${what} (${percent(part / all)})`;
 }
 
 /** 1200000 as "1.2M", for axes. @param {number} value */

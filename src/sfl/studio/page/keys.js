@@ -3,6 +3,7 @@
 import { byId, el, fill, icon } from "./dom.js";
 import { bearing, snapped } from "./pointer.js";
 import { COLOURINGS } from "./look.js";
+import { NO_TASK } from "./state.js";
 
 const LIST = [
   [
@@ -121,7 +122,7 @@ export class Keys {
         { projector: !state.values.projector },
       ),
       "?": () => this.help(),
-      Escape: () => (state.values.session ? live.stop() : acts.look(null, null)),
+      Escape: () => this.escape(),
     };
   }
 
@@ -141,7 +142,7 @@ export class Keys {
   /** Keys that mean something only while the map has the focus. @returns {boolean} whether it was one */
   pressOnMap(event) {
     const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-    const { map, cursor, task } = this.state.values;
+    const { map, cursor, draft } = this.state.values;
     if (!this.panel.shownMap) return false;
     if (way) {
       this.move(way, event.shiftKey ? 5 : 1);
@@ -149,18 +150,13 @@ export class Keys {
     }
     if (!cursor) return false;
     if (event.key === "Enter") this.acts.look([...cursor, null], null);
-    else if (event.key === "a") this.state.update({
-      session: null,
-      task: { start: [...cursor, 0], goal: null, picture: null, level: null, pair: null },
-    });
-    else if (event.key === "b" && task.start) {
-      const degrees = bearing(map, task.start, cursor);
+    else if (event.key === "a") this.acts.from([...cursor, 0]);
+    else if (event.key === "b" && draft) {
+      const degrees = bearing(map, draft.start, cursor);
       this.acts.go({
-        start: [task.start[0], task.start[1], degrees],
+        ...NO_TASK,
+        start: [draft.start[0], draft.start[1], degrees],
         goal: [...cursor, degrees],
-        picture: null,
-        level: null,
-        pair: null,
       });
     } else return false;
     return true;
@@ -186,6 +182,14 @@ export class Keys {
     const quarter = map.kind === "grid" ? 90 : 45;
     const degrees = by === 0 ? null : ((reference[2] ?? -by * quarter) + by * quarter + 360) % 360;
     this.acts.look([reference[0], reference[1], degrees], null);
+  }
+
+  /** End what was begun last: a task being drawn, an episode, a field. */
+  escape() {
+    const { draft, session } = this.state.values;
+    if (draft) this.state.update({ draft: null });
+    else if (session) this.live.stop();
+    else this.acts.look(null, null);
   }
 
   nextColour() {

@@ -16,6 +16,9 @@ export class Legend {
     state.watch(["hover", "picked", "field"], () => this.showTip());
     state.watch(["tool", "map"], () => this.showTool());
     panel.onMove(() => this.showScale());
+    byId("legend-toggle").addEventListener("click", () => byId("legend-card").toggleAttribute("data-open"));
+    byId("legend-toggle").addEventListener("click", () => this.showToggle());
+    this.showToggle();
     panel.box.addEventListener("pointermove", (event) => this.follow(event));
     this.showScale();
   }
@@ -23,8 +26,8 @@ export class Legend {
   showLegend() {
     const { field, fields, map } = this.state.values;
     const box = byId("legend");
-    box.hidden = !this.panel.shownMap || !map;
-    if (box.hidden) return;
+    byId("legend-card").hidden = !this.panel.shownMap || !map;
+    if (byId("legend-card").hidden) return;
     const { look } = this.panel;
     const parts = field && fields ? this.fieldParts(fields, field) : look ? this.graphParts(look.legend) : [];
     fill(box, el("div", {}, ...parts), ...this.coverageParts(), ...this.signs());
@@ -108,7 +111,7 @@ export class Legend {
     if (box.hidden) return;
     const about = 90 / this.panel.view.scale;
     const power = 10 ** Math.floor(Math.log10(about));
-    const length = map.kind === "grid" ? Math.max(1, Math.round(about)) : [5, 2, 1].find(
+    const length = map.kind === "grid" && about >= 1 ? Math.round(about) : [5, 2, 1].find(
       (times) => times * power <= about,
     ) * power;
     const unit = length === 1 ? map.unit : `${map.unit}s`;
@@ -122,9 +125,12 @@ export class Legend {
     const canSend = this.source.live;
     byId("tools").hidden = !canSend;
     byId("hint").hidden = !map || map.kind === "other";
-    const third = canSend ? "Shift-drag to send the agent" : "wheel to zoom";
-    const look = `Click a place for its field, drag to pan, ${third}`;
-    byId("hint").textContent = tool === "send" ? "Drag from a start to a goal, or click the two" : look;
+    byId("hint").textContent = hint(tool, canSend, matchMedia("(pointer: coarse)").matches);
+  }
+
+  /** Where there is little room the legend is shown when one asks for it. */
+  showToggle() {
+    byId("legend-toggle").setAttribute("aria-expanded", String(byId("legend-card").hasAttribute("data-open")));
   }
 
   follow(event) {
@@ -182,6 +188,13 @@ export class Legend {
     tip.style.left = `${left + 16 + tip.offsetWidth > width ? Math.max(0, left - 16 - tip.offsetWidth) : left + 16}px`;
     tip.style.top = `${Math.max(0, Math.min(height - tip.offsetHeight, top + 12))}px`;
   }
+}
+
+/** What mouse or finger do. */
+function hint(tool, canSend, touched) {
+  if (tool === "send") return touched ? "Tap a start, then a goal" : "Drag from a start to a goal, or click the two";
+  if (touched) return "Tap a place for its field, drag to pan, pinch to zoom";
+  return `Click a place for its field, drag to pan, ${canSend ? "Shift-drag to send the agent" : "wheel to zoom"}`;
 }
 
 function scaleBar(ramp, low, high, ticks) {

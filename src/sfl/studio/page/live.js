@@ -1,6 +1,6 @@
 /** Episodes: begun on the server or recorded in the file, kept step by step, played at the page's own playhead. */
 
-import { checkpointOf, say } from "./state.js";
+import { checkpointOf, complain, NO_TASK, say } from "./state.js";
 
 export const SERVERLESS = "An exported page has no agent to send; open the run with `sfl studio` for that.";
 
@@ -66,21 +66,16 @@ export class Live {
     this.shown = session;
   }
 
-  /** Send the players of the page to a goal. @param {any} task */
+  /** Send the players of the page to a goal. What is shown stays until they set out. @param {any} task */
   async go(task) {
     const { state } = this;
-    if (!this.source.live) {
-      say(state, SERVERLESS);
-      state.update({ task: { start: null, goal: null, picture: null, level: null, pair: null } });
-      return;
-    }
     const players = this.players();
-    if (!players.length) {
-      say(state, "No agent of this run can be played.");
+    if (!this.source.live || !players.length) {
+      say(state, this.source.live ? "No agent of this run can be played." : SERVERLESS);
+      state.update({ draft: null });
       return;
     }
-    // The map shows one thing at a time: a field, or agents at play.
-    state.update({ session: null, playing: false, task, reference: null, picked: null });
+    state.update({ draft: task });
     const session = new Session(players, task);
     const own = players[0].run === state.values.run || !task.start;
     try {
@@ -95,10 +90,18 @@ export class Live {
         seed: 0,
       });
     } catch (error) {
-      say(state, error.message);
+      if (state.values.draft === task) state.update({ draft: null });
+      complain(state, error);
       return;
     }
-    state.update({ session, playhead: 0, tab: "live" });
+    if (state.values.draft !== task) { // it was taken back meanwhile, or another one was drawn
+      this.source.control(session.id, { do: "stop" }).catch(() => {});
+      return;
+    }
+    // The map shows one thing at a time: a field, or agents at play.
+    this.stepping = 0;
+    state.update({ playing: false });
+    state.update({ session, task, draft: null, playhead: 0, tab: "live", reference: null, picked: null });
     this.close = this.source.events(session.id, (event) => this.hear(session, event), () => this.lost(session));
     state.update({ playing: true });
   }
@@ -180,7 +183,7 @@ export class Live {
   order(word) {
     const { session, speed } = this.state.values;
     if (!word || !session?.id || session.over) return;
-    this.source.control(session.id, { do: word, speed }).catch((error) => say(this.state, error.message));
+    this.source.control(session.id, { do: word, speed }).catch((error) => complain(this.state, error));
   }
 
   toggle() {
@@ -215,6 +218,6 @@ export class Live {
 
   stop() {
     this.state.update({ playing: false });
-    this.state.update({ session: null, task: { start: null, goal: null, picture: null, level: null, pair: null } });
+    this.state.update({ session: null, task: NO_TASK });
   }
 }

@@ -1,5 +1,6 @@
 /** Puts the page together. */
 
+import { Acts } from "./acts.js";
 import { ConfigPanel } from "./config.js";
 import { CurvesPanel } from "./curves.js";
 import { Display } from "./display.js";
@@ -16,7 +17,7 @@ import { PlacePanel } from "./placepanel.js";
 import { Pointer } from "./pointer.js";
 import { RunsPanel } from "./runspanel.js";
 import { ExportSource, HttpSource } from "./source.js";
-import { firstValues, say, State } from "./state.js";
+import { firstValues, State } from "./state.js";
 
 /** The page itself, for tests and the curious: to read, not to change. */
 function show(state, panel, field) {
@@ -62,6 +63,9 @@ function show(state, panel, field) {
         landmarks,
         field: answered,
         exact: answered && values.field.exact,
+        fieldAt: values.field?.env_steps ?? null,
+        draft: values.draft,
+        lost: values.lost,
       };
     },
     fps: () => panel.frames.rate,
@@ -79,18 +83,11 @@ function begin() {
   const panel = new MapPanel(state);
   const field = new FieldKeeper(state, source);
   const live = new Live(state, source);
-  const acts = {
-    look: (reference, picked) => state.update({
-      reference,
-      picked,
-      ...(reference ? { tab: "place", session: null } : {}),
-    }),
-    go: (task) => live.go(task),
-  };
+  const acts = new Acts(state, live);
   const picture = takePictures(
     state,
     (url) => live.go({
-      start: state.values.task.start ?? state.values.map?.start ?? null,
+      start: (state.values.draft ?? state.values.task).start ?? state.values.map?.start ?? null,
       goal: null,
       picture: url,
       level: null,
@@ -115,7 +112,7 @@ function begin() {
   }
   for (const tool of ["look", "send"]) byId(`tool-${tool}`).addEventListener("click", () => state.update({ tool }));
   show(state, panel, field);
-  new Documents(state, source).begin().catch((error) => say(state, error.message));
+  new Documents(state, source).begin();
 }
 
 begin();

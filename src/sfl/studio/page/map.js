@@ -11,6 +11,7 @@ import { View } from "./view.js";
 
 const SETTLED = 140; // milliseconds without motion after which the picture is drawn anew
 const QUICK = 9; // milliseconds: a picture that is drawn this fast is drawn anew in every frame
+const FOOT = 60; // pixels at the bottom for a legend of two lines, in letters of 14
 const MARGIN = 0.35; // of the screen on each side, so that panning shows no empty edge
 
 export class MapPanel {
@@ -41,7 +42,7 @@ export class MapPanel {
       "hover",
       "picked",
       "reference",
-      "task",
+      "draft",
       "session",
       "playhead",
       "cursor",
@@ -72,6 +73,9 @@ export class MapPanel {
     if (!width || !height) return;
     const fitted = Math.abs(this.view.scale / this.view.fitting() - 1) < 1e-6;
     this.ratio = Math.min(2, devicePixelRatio || 1);
+    // A constant, whatever the legend's size is: what lies on the map never changes the map.
+    const letters = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
+    this.view.foot = document.documentElement.hasAttribute("data-compact") ? 0 : FOOT * letters;
     this.view.resize(width, height);
     if (fitted || this.view.scale < 0.4 * this.view.fitting()) this.view.fit();
     for (const canvas of [this.still, this.moving]) {

@@ -1,5 +1,6 @@
 /** What moves on the map: the pointer's landmark, the reference of the field, the task, agents and their beliefs. */
 
+import { walkable } from "./ground.js";
 import { dotRadius, drawLetter } from "./layers.js";
 
 /** Pixels between a reference and the handle that turns it. */
@@ -22,7 +23,7 @@ export function handleAt(view, [x, y, degrees]) {
  * @param {Record<string, any>} theme
  */
 export function drawOverlay(pen, view, values, look, theme) {
-  const { session, task, reference, cursor } = values;
+  const { session, draft, reference, cursor } = values;
   if (look) {
     const radius = dotRadius(view, look.x.length) + 3;
     for (const [id, width] of [[values.hover, 2], [values.picked, 3]]) {
@@ -39,12 +40,18 @@ export function drawOverlay(pen, view, values, look, theme) {
   }
   if (reference) drawReference(pen, view, reference, theme);
   if (session) drawTrails(pen, view, values, look, theme);
-  const [start, goal] = session ? [session.start, session.goal] : [task.start, task.goal];
-  if (start && goal && !session) arrow(pen, view, start, goal, theme);
-  if (start) drawMark(pen, view, start, "A", theme);
-  if (goal) drawGoal(pen, view, goal, values.map?.kind === "maze" ? values.map.success_radius : 0, theme);
+  if (session) drawEnds(pen, view, values, session, theme);
   if (session) drawAgents(pen, view, values, theme);
+  if (draft?.start && draft.goal) arrow(pen, view, draft.start, draft.goal, theme);
+  if (draft) drawEnds(pen, view, values, draft, theme);
   if (cursor) drawCursor(pen, view.left(cursor[0]), view.top(cursor[1]), theme);
+}
+
+/** Start and goal, each where somebody could be: nobody is sent into a wall. */
+function drawEnds(pen, view, { map }, { start, goal }, theme) {
+  const free = (pose) => pose && (!map || map.kind === "other" || walkable(map, pose[0], pose[1]));
+  if (free(start)) drawMark(pen, view, start, "A", theme);
+  if (free(goal)) drawGoal(pen, view, goal, map?.kind === "maze" ? map.success_radius : 0, theme);
 }
 
 function ring(pen, left, top, radius, colour, width, theme) {

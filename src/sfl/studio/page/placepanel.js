@@ -1,6 +1,6 @@
 /** The tab of a place: the landmark that was picked, and the field from there with its thresholds. */
 
-import { byId, el, fill, icon, number, percent } from "./dom.js";
+import { byId, el, fill, icon, number, percent, shareOf } from "./dom.js";
 import { placeValue, THRESHOLDS } from "./fieldlayer.js";
 import { figures, pictureOf } from "./legend.js";
 import { checkpointOf, currentRun } from "./state.js";
@@ -12,16 +12,24 @@ const LISTED = 200; // landmarks in the list of a world without a map
 export class PlacePanel {
   /**
    * @param {import("./state.js").State} state @param {any} source
-   * @param {{look: (pose: any, landmark: number|null) => void}} acts
+   * @param {import("./acts.js").Acts} acts
    */
   constructor(state, source, acts) {
     [this.state, this.source, this.acts] = [state, source, acts];
     this.box = byId("panel-place");
-    this.parts = { overview: el("section"), landmark: el("section"), field: el("section"), thresholds: el("section") };
+    this.parts = {
+      overview: el("section"),
+      landmark: el("section"),
+      field: el("section"),
+      renewing: el("p", { class: "quiet renewing", data: { testid: "renewing" } }),
+      thresholds: el("section"),
+    };
     fill(this.box, ...Object.values(this.parts));
     state.watch(["runs", "run", "graph", "map", "reference"], () => this.showOverview());
     state.watch(["picked", "graph", "map", "run"], () => this.showLandmark());
     state.watch(["reference", "field", "fields", "headings", "run", "map"], () => this.showField());
+    state.watch(["graph"], () => state.values.reference ?? this.showField());
+    state.watch(["field", "renewing"], () => this.showRenewing());
     state.watch(["graph", "reference"], () => this.makeThresholds());
     state.watch(["thresholds", "field", "headings"], () => this.showThresholds());
   }
@@ -109,12 +117,22 @@ export class PlacePanel {
   progress(fields, field) {
     const lead = (text) => el("p", { class: "lead", data: { testid: "field-state" } }, text);
     if (!fields || (fields.state === "ready" && !field)) return lead("Asking the agent …");
-    if (fields.state === "ready") return null;
+    if (fields.state === "ready") return fields.reason ? el("p", { class: "quiet" }, fields.reason) : null;
     if (fields.state === "impossible") return lead(fields.reason ?? "There is no field of this run.");
     const share = percent((fields.done || 0) / (fields.total || 1));
     return el("div", { data: { testid: "field-state" } },
       el("p", { class: "lead" }, `The agent looks around: ${share} done. This is made once for a checkpoint.`),
       el("progress", { max: String(fields.total || 1), value: String(fields.done || 0) }));
+  }
+
+  /** That training has gone on, and the field on the map is of the checkpoint before. */
+  showRenewing() {
+    const { field, renewing } = this.state.values;
+    this.parts.renewing.hidden = !field || !renewing;
+    if (this.parts.renewing.hidden) return;
+    const done = percent((renewing.done || 0) / (renewing.total || 1));
+    const before = `This is the field at step ${number(field.env_steps)}`;
+    this.parts.renewing.textContent = `${before}; that of the newest checkpoint is being made (${done}).`;
   }
 
   where(asked, { reference, exact }) {
@@ -280,7 +298,9 @@ function graphFacts(graph) {
     ["edges", `${number(inForce)} in force, ${number(edges.source.length - inForce)} filtered out`],
     [
       "components",
-      `${number(sizes.size)}${sizes.size > 1 ? `; the largest holds ${percent(largest / landmarks.x.length)}` : ""}`,
+      `${number(sizes.size)}${
+        sizes.size > 1 ? `; the largest holds ${shareOf(largest, landmarks.x.length, "landmarks")}` : ""
+      }`,
     ],
     ["frontier", el("span", { title: graph.frontier_rule ?? "" }, `${number(frontier.length)} landmarks`)],
   ];
@@ -289,7 +309,7 @@ function graphFacts(graph) {
   if (graph.score === "SFS" && edge) facts.push(["an edge takes", `${number(edge)} ${unit} or more`]);
   if (coverage?.visits) {
     const [visited, squares] = [coverage.visits.filter(Boolean).length, coverage.squares.length];
-    facts.push(["coverage", `${percent(visited / squares)} of ${number(squares)} squares`]);
+    facts.push(["coverage", shareOf(visited, squares, "squares")]);
   }
   return facts;
 }

@@ -98,9 +98,12 @@ function believed(now, unit) {
   return `landmark ${now.localized}, ${number(now.off)} ${now.off === 1 ? unit : `${unit}s`} off`;
 }
 
-function target(now) {
-  if (now.target === null || now.target === undefined) return "none";
-  return `${now.target === -1 ? "the goal" : `landmark ${now.target}`}${now.reached ? " (reached)" : ""}`;
+/** Where it walks to. That it took a landmark of its route to be reached is another thing than being at the goal. */
+function target({ target: to, passed, reached }) {
+  if (to === null || to === undefined) return "none";
+  if (reached && to === -1) return "the goal (reached)";
+  const aim = to === -1 ? "the goal" : `landmark ${to}`;
+  return passed === null || passed === undefined ? aim : `${aim}; takes landmark ${passed} to be reached`;
 }
 
 function routeOf(now) {

@@ -2,6 +2,7 @@
 
 import { walkable } from "./ground.js";
 import { HANDLE, handleAt } from "./overlay.js";
+import { NO_TASK } from "./state.js";
 
 const STILL = 5; // pixels a click may wander
 const GRIP = 11; // pixels around the handle that take hold of it
@@ -18,20 +19,28 @@ export function bearing(map, from, to) {
   return (whole + 360) % 360;
 }
 
+/** Middle and width of what two fingers hold. @param {Map<number, number[]>} fingers */
+function spanOf(fingers) {
+  const [[left, top], [right, bottom]] = fingers.values();
+  return { left: (left + right) / 2, top: (top + bottom) / 2, wide: Math.hypot(right - left, bottom - top) };
+}
+
 export class Pointer {
   /**
    * @param {import("./state.js").State} state @param {import("./map.js").MapPanel} panel
-   * @param {{look: (pose: any, landmark: number|null) => void, go: (task: any) => void}} acts
+   * @param {import("./acts.js").Acts} acts
    */
   constructor(state, panel, acts) {
     [this.state, this.panel, this.acts] = [state, panel, acts];
     /** @type {{kind: string, left: number, top: number, wandered: boolean, from?: number[]}|null} */
     this.drag = null;
+    /** @type {Map<number, number[]>} where each finger is */
+    this.fingers = new Map();
     const { box } = panel;
     box.addEventListener("pointerdown", (event) => this.down(event));
     box.addEventListener("pointermove", (event) => this.move(event));
     box.addEventListener("pointerup", (event) => this.up(event));
-    box.addEventListener("pointercancel", () => this.cancel());
+    box.addEventListener("pointercancel", (event) => this.lift(event));
     box.addEventListener("pointerleave", () => this.drag ?? state.update({ hover: null }));
     // A ring around the map tells those who came by keyboard where they are; a mouse shows it itself.
     box.addEventListener("blur", () => delete box.dataset.pointed);
@@ -49,6 +58,12 @@ export class Pointer {
     const [left, top] = this.at(event);
     this.panel.box.setPointerCapture(event.pointerId);
     this.panel.box.dataset.pointed = "";
+    this.fingers.set(event.pointerId, [left, top]);
+    if (this.fingers.size > 1) {
+      this.cancel();
+      this.state.update({ draft: null });
+      return;
+    }
     const from = this.panel.view.world(left, top);
     this.drag = { kind: this.kindOf(event, left, top), left, top, wandered: false, from };
     this.state.update({ cursor: null });
@@ -67,8 +82,12 @@ export class Pointer {
   move(event) {
     const [left, top] = this.at(event);
     const { drag, panel, state } = this;
+    if (this.fingers.size > 1) {
+      this.pinch(event.pointerId, [left, top]);
+      return;
+    }
     if (!drag) {
-      if (panel.shownMap) state.update({ hover: panel.landmarkAt(left, top) });
+      if (panel.shownMap && !this.fingers.size) state.update({ hover: panel.landmarkAt(left, top) });
       return;
     }
     drag.wandered ||= Math.hypot(left - drag.left, top - drag.top) > STILL;
@@ -80,13 +99,30 @@ export class Pointer {
       panel.box.dataset.drag = "pan";
       panel.moved();
     } else if (drag.kind === "turn") this.turn(left, top, false);
-    else state.update({ session: null, task: this.task(drag.from, panel.view.world(left, top)) });
+    else state.update({ draft: this.task(drag.from, panel.view.world(left, top)) });
+  }
+
+  /** Two fingers hold the world: it moves and grows with them. */
+  pinch(finger, to) {
+    if (!this.fingers.has(finger)) return;
+    const { view } = this.panel;
+    const before = spanOf(this.fingers);
+    this.fingers.set(finger, to);
+    const after = spanOf(this.fingers);
+    view.pan(after.left - before.left, after.top - before.top);
+    if (before.wide > 0 && after.wide > 0) view.zoom(after.wide / before.wide, after.left, after.top);
+    this.panel.moved();
+  }
+
+  lift(event) {
+    this.fingers.delete(event.pointerId);
+    this.cancel();
   }
 
   up(event) {
     const { drag, state, panel } = this;
+    this.lift(event);
     if (!drag) return;
-    this.cancel();
     const [left, top] = this.at(event);
     const place = panel.view.world(left, top);
     if (drag.kind === "turn") this.turn(left, top, true);
@@ -103,20 +139,16 @@ export class Pointer {
 
   /** A click of the sending tool: first the start, then the goal. */
   mark(place) {
-    const { task, map, session } = this.state.values;
-    const [x, y] = snapped(map, place);
-    if (!session && task.start && !task.goal && !task.picture) this.acts.go(this.task(task.start, [x, y]));
-    else this.state.update({
-      session: null,
-      task: { start: [x, y, 0], goal: null, picture: null, level: null, pair: null },
-    });
+    const { draft, map } = this.state.values;
+    if (draft && !draft.goal) this.acts.go(this.task(draft.start, place));
+    else this.acts.from([...snapped(map, place), 0]);
   }
 
   task(from, to) {
     const { map } = this.state.values;
     const [start, goal] = [snapped(map, from), snapped(map, to)];
     const degrees = bearing(map, start, goal);
-    return { start: [...start, degrees], goal: [...goal, degrees], picture: null, level: null, pair: null };
+    return { ...NO_TASK, start: [...start, degrees], goal: [...goal, degrees] };
   }
 
   click(left, top, place) {

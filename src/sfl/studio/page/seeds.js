@@ -3,7 +3,7 @@
 /**
  * @param {any} metric with `runs`: id -> {steps, values} @param {any[]} runs all runs of the page
  * @returns {{experiment: string, ids: string[], lines: any[], steps: number[], mean: number[], low: number[],
- *   high: number[]}[]}
+ *   high: number[], seeds: number[]}[]}  `seeds`: how many were measured at each step
  */
 export function grouped(metric, runs) {
   const groups = new Map();
@@ -24,28 +24,27 @@ function known({ steps, values }) {
   return { steps: places.map((place) => steps[place]), values: places.map((place) => values[place]) };
 }
 
-/** Seeds are measured at steps of their own: between two of them a curve is a straight line. */
+/**
+ * Mean, lowest and highest at the steps at which every seed that was under way was measured: what lies between two
+ * measurements is not known. Seeds that share no step at all are shown at the steps of each.
+ */
 function spread(lines) {
-  const steps = [...new Set(lines.flatMap((line) => line.steps))].sort((one, other) => one - other);
-  const rows = steps.map((step) => lines.map((line) => valueAt(line, step)).filter((value) => value !== null));
+  const all = [...new Set(lines.flatMap((line) => line.steps))].sort((one, other) => one - other);
+  const measured = lines.map((line) => new Map(line.steps.map((step, place) => [step, line.values[place]])));
+  const underWay = (line, step) => line.steps[0] <= step && step <= line.steps.at(-1);
+  const shared = all.filter((step) => lines.every((line, seed) => !underWay(line, step) || measured[seed].has(step)));
+  const steps = shared.length ? shared : all;
+  const rows = steps.map((step) => measured.filter((line) => line.has(step)).map((line) => line.get(step)));
   return {
     steps,
     mean: rows.map((values) => values.reduce((sum, value) => sum + value, 0) / values.length),
     low: rows.map((values) => Math.min(...values)),
     high: rows.map((values) => Math.max(...values)),
+    seeds: rows.map((values) => values.length),
   };
 }
 
-/** The value of a curve at a step; null before its first and after its last. @returns {number|null} */
-export function valueAt({ steps, values }, step) {
-  if (!steps.length || step < steps[0] || step > steps.at(-1)) return null;
-  let low = 0;
-  let high = steps.length - 1;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] <= step) low = middle;
-    else high = middle;
-  }
-  const span = steps[high] - steps[low];
-  return span > 0 ? values[low] + ((step - steps[low]) / span) * (values[high] - values[low]) : values[high];
+/** The step at which something was measured that is nearest to one. @param {number[][]} lists of steps, each sorted */
+export function nearestStep(lists, step) {
+  return lists.flat().reduce((best, one) => (Math.abs(one - step) < Math.abs(best - step) ? one : best), Infinity);
 }

@@ -18,12 +18,14 @@ export class Refused extends Error {
   }
 }
 
+const PATIENCE = 15000; // milliseconds: a server that takes longer for the list of runs hangs, or the line to it is dead
+
 export class HttpSource {
   live = true;
 
-  /** @param {string} path @param {object} [body] */
-  async ask(path, body) {
-    const options = body === undefined ? {} : {
+  /** @param {string} path @param {object} [body] @param {AbortSignal} [signal] when to give up */
+  async ask(path, body, signal) {
+    const options = body === undefined ? { signal } : {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
@@ -40,7 +42,7 @@ export class HttpSource {
   }
 
   runs() {
-    return this.ask("/api/runs");
+    return this.ask("/api/runs", undefined, AbortSignal.timeout(PATIENCE));
   }
 
   map(run) {

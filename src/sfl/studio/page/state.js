@@ -1,5 +1,7 @@
 /** What the page shows, in one place: parts of the page change it and are told when others do. */
 
+import { Refused } from "./source.js";
+
 export class State {
   /** @param {Record<string, any>} values the first values; no name may be added later */
   constructor(values) {
@@ -26,6 +28,8 @@ export class State {
   }
 }
 
+export const NO_TASK = Object.freeze({ start: null, goal: null, picture: null, level: null, pair: null });
+
 /** The values a page begins with. */
 export function firstValues() {
   return {
@@ -44,10 +48,12 @@ export function firstValues() {
     picked: null, // landmark that was clicked
     reference: null, // pose [x, y, degrees or null] whose field is shown
     fields: null, // as /api/runs/ID/fields says
-    field: null, // as /api/runs/ID/field answered
+    field: null, // as /api/runs/ID/field answered, and env_steps of its checkpoint
+    renewing: null, // as /api/runs/ID/fields says of a newer checkpoint, while the field of the older one is shown
     thresholds: {}, // name -> value, as the sliders stand
     headings: "mean", // how the headings of a place become one colour: "mean", "best", "each"
-    task: { start: null, goal: null, picture: null, level: null, pair: null },
+    task: NO_TASK, // what the players of the session were given
+    draft: null, // {start, goal} being drawn or asked for: nobody walks there yet
     players: [], // [{run, checkpoint}]
     session: null,
     playhead: 0,
@@ -57,6 +63,8 @@ export function firstValues() {
     theme: "auto",
     projector: false,
     message: null, // {text, kind}
+    lost: null, // why the server cannot be asked, as long as it cannot
+    epoch: 0, // one more whenever the server is there again: what could not be had is asked for anew
   };
 }
 
@@ -76,4 +84,15 @@ export function checkpointOf(state, id) {
 /** Say something to the user in one line. @param {State} state @param {string} text @param {"error"|"note"} [kind] */
 export function say(state, text, kind = "error") {
   state.update({ message: { text, kind } });
+}
+
+/**
+ * An answer that could not be had: a line that goes, or a banner for as long as the server is gone. An error of the
+ * page's own goes on to the console.
+ * @param {State} state @param {any} error
+ */
+export function complain(state, error) {
+  if (!(error instanceof Refused)) throw error;
+  if (error.status === 0) state.update({ lost: error.message });
+  else say(state, error.message);
 }

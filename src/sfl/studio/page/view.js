@@ -9,6 +9,7 @@ export class View {
     this.y = 0;
     this.flip = 1; // 1: y grows down, as on the screen; -1: up
     this.bounds = [0, 0, 1, 1];
+    this.foot = 0; // pixels at the bottom that something may lie over: all of the world is shown above them
   }
 
   /** @param {number} width @param {number} height */
@@ -26,14 +27,15 @@ export class View {
   fit() {
     const [x0, y0, x1, y1] = this.bounds;
     this.scale = this.fitting();
-    [this.x, this.y] = [(x0 + x1) / 2, (y0 + y1) / 2];
+    [this.x, this.y] = [(x0 + x1) / 2, (y0 + y1) / 2 + (this.flip * this.foot) / 2 / this.scale];
   }
 
   fitting() {
     const [x0, y0, x1, y1] = this.bounds;
-    const room = Math.min(32, 0.05 * Math.min(this.width, this.height));
+    const height = this.height - this.foot;
+    const room = Math.min(32, 0.05 * Math.min(this.width, height));
     const across = (this.width - 2 * room) / Math.max(x1 - x0, 1e-9);
-    return Math.max(1e-6, Math.min(across, (this.height - 2 * room) / Math.max(y1 - y0, 1e-9)));
+    return Math.max(1e-6, Math.min(across, (height - 2 * room) / Math.max(y1 - y0, 1e-9)));
   }
 
   left(x) {
@@ -77,7 +79,7 @@ export class View {
   /** Bring a place into sight. */
   reveal(x, y, room = 48) {
     const right = Math.min(0, this.width - room - this.left(x)) + Math.max(0, room - this.left(x));
-    const down = Math.min(0, this.height - room - this.top(y)) + Math.max(0, room - this.top(y));
+    const down = Math.min(0, this.height - this.foot - room - this.top(y)) + Math.max(0, room - this.top(y));
     if (right || down) this.pan(right, down);
   }
 
