@@ -8,7 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import sfl.envs  # noqa: F401  (registers the environments)
+from sfl.run import starting
+
+if starting.is_command():
+    starting.begin()
+
+import sfl.envs  # noqa: E402, F401  (registers the environments)
 
 if TYPE_CHECKING:
     from sfl.agents.sfl.config import SFLConfig
