@@ -13,7 +13,7 @@ from sfl.run import starting
 if starting.is_command():
     starting.begin()
 
-import sfl.envs  # noqa: E402, F401  (registers the environments)
+import sfl.envs  # noqa: F401  (registers the environments)
 
 if TYPE_CHECKING:
     from sfl.agents.sfl.config import SFLConfig

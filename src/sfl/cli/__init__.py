@@ -10,6 +10,7 @@ from typing import Any
 from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
+from sfl.envs.vizdoom.leftovers import sweep
 from sfl.run import starting, streams
 
 HELP = """\
@@ -67,6 +68,7 @@ def main(args: Sequence[str] | None = None) -> int:
     streams.open_closed()
     streams.spell_out_what_has_no_letter()
     starting.work()
+    sweep()
     try:
         return _run(list(sys.argv[1:] if args is None else args))
     finally:

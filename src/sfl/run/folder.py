@@ -9,7 +9,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,14 +18,14 @@ import numpy as np
 
 from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.core.config import from_json, require, to_json
-from sfl.core.errors import UsageError
+from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
 from sfl.envs import DoomConfig, EnvConfig, Task, make_env, world_name
 from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
-from sfl.run import checkpoint
+from sfl.run import checkpoint, checkpoint_header
 from sfl.run.config import Experiment
-from sfl.run.csv_table import CsvTable
+from sfl.run.csv_table import CsvTable, damage
 from sfl.run.device import prepare
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.metrics import columns
@@ -189,7 +189,7 @@ class LoadedRun:
 
     def episode_rows(self) -> list[EpisodeRow]:
         """The run's own evaluation episodes."""
-        return read_episodes(self.folder.episodes)
+        return own_episodes(self.folder)
 
 
 def load_run(
@@ -227,6 +227,28 @@ def _completed(state: AgentState, fresh: AgentState) -> AgentState:
     networks = {name: array.astype(fresh.networks[name].dtype) for name, array in state.networks.items()}
     absent = [field.name for field in fields(state) if field.name != "networks" and not getattr(state, field.name)]
     return replace(state, networks=networks, **{name: getattr(fresh, name) for name in absent})
+
+
+def require_rows(run: RunFolder, tables: Mapping[str, Any]) -> None:
+    """The run's tables hold what one of its checkpoints noted of them."""
+    for name, noted in tables.items():
+        if what := damage(run.path / name, noted):
+            raise CheckpointError(f"{what}. Put it back as it was, or delete {run.path} and make the run again.")
+
+
+def own_episodes(run: RunFolder) -> list[EpisodeRow]:
+    """The run's evaluation episodes, all those that its last checkpoint knows of; none before the first evaluation."""
+    noted = _noted_tables(run).get(run.episodes.name)
+    require_rows(run, {} if noted is None else {run.episodes.name: noted})
+    return read_episodes(run.episodes) if run.episodes.exists() else []
+
+
+def _noted_tables(run: RunFolder) -> dict[str, Any]:
+    """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
+    try:
+        return dict(checkpoint_header.read(checkpoint.present(run.last))["tables"])
+    except (CheckpointError, ValueError):
+        return {}
 
 
 def read_episodes(path: Path) -> list[EpisodeRow]:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from sfl.core.errors import UsageError
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
-from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.folder import RunFolder, own_episodes, read_episodes
 
 PERCENT = (0.0, 100.0)
 """Within these a share in percent stays, however wide its interval is."""
@@ -83,13 +83,22 @@ def summarise_runs(paths: Iterable[Path | str]) -> list[ReportRow]:
 def _rows_of(path: Path) -> list[EpisodeRow]:
     if path.is_file():
         return read_episodes(path)
-    own = RunFolder(path).episodes
-    found = [own] if own.is_file() else sorted(path.glob("**/episodes.csv"))
-    if not found:
+    found = [RunFolder(place) for place in ([path] if _is_run(path) else _runs_below(path))]
+    rows = [row for run in found for row in own_episodes(run)]
+    if not any(run.episodes.is_file() for run in found):
         raise UsageError(
             f"{path} holds no episodes.csv; give a run folder, a folder of runs or a CSV file of episodes."
         )
-    return [row for file in found for row in read_episodes(file)]
+    return rows
+
+
+def _is_run(path: Path) -> bool:
+    return any(file.is_file() for file in (RunFolder(path).config, RunFolder(path).episodes))
+
+
+def _runs_below(path: Path) -> list[Path]:
+    names = ("config.json", "episodes.csv")
+    return sorted({file.parent for name in names for file in path.glob(f"**/{name}")})
 
 
 def _summary(rows: Sequence[EpisodeRow]) -> ReportRow:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 NAMES = ("stdin", "stdout", "stderr")
@@ -22,7 +23,8 @@ def open_closed() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))
+            nobody = Path(os.devnull).open("w" if number else "r", encoding="utf-8")  # noqa: SIM115  # kept for good
+            setattr(sys, name, nobody)
 
 
 def spell_out_what_has_no_letter() -> None:

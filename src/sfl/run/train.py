@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -136,7 +136,7 @@ class _Training:
             self.boards.close()
 
     def _how_to_resume(self) -> str:
-        if not self.folder.last.exists():
+        if not checkpoint.exists(self.folder.last):
             return f"there is no checkpoint yet: delete {self.folder.path} to start again."
         return f"continue with `sfl resume {self.folder.path}`."
 
@@ -252,15 +252,18 @@ class _Training:
         )
 
     def _save(self, history: bool) -> None:
-        snapshot = self._checkpoint()
-        checkpoint.save(self.folder.last, snapshot)
+        kept = {table.path.name: table.kept() for table in self.tables.values()}
+        snapshot = replace(self._checkpoint(), tables=kept)
+        # `last` comes last: a run whose `last` is that of its end has everything else.
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
+        checkpoint.save(self.folder.last, snapshot)
 
     def restore(self, found: RunFolder) -> None:
         """Take up the state of the run's last checkpoint."""
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
+        folder.require_rows(found, loaded.tables)
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])

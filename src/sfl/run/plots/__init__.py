@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sfl.core.errors import UsageError
-from sfl.run.folder import LoadedRun, RunFolder, load_run, read_config, read_episodes
+from sfl.run.folder import LoadedRun, RunFolder, load_run, own_episodes, read_config
 from sfl.run.plots.coverage import coverage_figure
 from sfl.run.plots.doom import doom_figures, maze_site
 from sfl.run.plots.indicators import indicators_figure
@@ -87,7 +87,7 @@ def _coverage(sites: Sequence[Site]) -> dict[str, Plate]:
 
 
 def _success(paths: Sequence[Path], style: Style) -> dict[str, Plate]:
-    rows = [row for path in paths if RunFolder(path).episodes.is_file() for row in read_episodes(path / "episodes.csv")]
+    rows = [row for path in paths for row in own_episodes(RunFolder(path))]
     if not rows:
         note("success: not drawn, because nothing has been evaluated yet.")
         return {}
