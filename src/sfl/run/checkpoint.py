@@ -195,6 +195,15 @@ def present(folder: Path) -> Path:
     raise _broken(folder, "does not exist")
 
 
+def tidy(checkpoints: Path) -> None:
+    """Remove drafts of processes that were killed, and give one whose rename was not completed its name back."""
+    for draft in checkpoints.glob("*.tmp"):
+        shutil.rmtree(draft)
+    for old in checkpoints.glob("*.old"):
+        folder = old.with_suffix("")
+        shutil.rmtree(old) if folder.exists() else old.rename(folder)
+
+
 def exists(folder: Path) -> bool:
     """There is one, whole or not."""
     return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()

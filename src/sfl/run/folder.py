@@ -25,10 +25,12 @@ from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
 from sfl.run import checkpoint, checkpoint_header
 from sfl.run.config import Experiment
-from sfl.run.csv_table import CsvTable, damage
+from sfl.run.csv_table import CsvTable, damage, read_columns
 from sfl.run.device import prepare
+from sfl.run.disk import write_whole
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.metrics import columns
+from sfl.run.progress import note
 from sfl.run.rollout import Env
 
 LAST = "last"
@@ -84,13 +86,12 @@ class RunFolder:
 
 
 def run_path(runs_dir: Path | str, experiment: Experiment, seed: int) -> Path:
-    """`runs/NAME/seed-0003`; refuses a folder that exists."""
+    """`runs/NAME/seed-0003`; refuses a folder that exists, unless the same run can start over in it."""
     require(seed >= 0, f"--seed must be 0 or more, got {seed}.")
     path = Path(runs_dir) / experiment.name / f"seed-{seed:04d}"
     if path.exists():
-        raise UsageError(
-            f"Run folder {path} exists already; continue it with `sfl resume {path}` or choose another --runs-dir."
-        )
+        require_idle(path)
+        _require_the_same_without_a_checkpoint(path, experiment, seed)
     return path
 
 
@@ -98,16 +99,70 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
     """Make the folder of a new run with its config.json and system.json."""
     try:
         path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise UsageError(f"Run folder {path} was made by another run just now; choose another --runs-dir.") from error
-    body = {"experiment": to_json(experiment), "seed": seed}
+    except FileExistsError:
+        _start_over(path, experiment, seed)
     try:
-        (path / "config.json").write_text(json.dumps(body, indent=2) + "\n")
-        (path / "system.json").write_text(json.dumps(facts, indent=2) + "\n")
+        write_whole(path / "system.json", json.dumps(facts, indent=2) + "\n")
+        write_whole(path / "config.json", _settings(experiment, seed))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
         raise
     return RunFolder(path)
+
+
+def _settings(experiment: Experiment, seed: int) -> str:
+    return json.dumps({"experiment": to_json(experiment), "seed": seed}, indent=2) + "\n"
+
+
+def _start_over(path: Path, experiment: Experiment, seed: int) -> None:
+    """Empty the folder of the same run, which was killed before its first checkpoint."""
+    with held(path):
+        _require_the_same_without_a_checkpoint(path, experiment, seed)
+        for part in path.iterdir():
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+    note(f"{path} was stopped before its first checkpoint; it starts over.")
+
+
+def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, seed: int) -> None:
+    """Nothing is lost when this run starts over in this folder."""
+    run, elsewhere = RunFolder(path), "choose another --runs-dir"
+    if has_checkpoint(run):
+        raise UsageError(f"Run folder {path} exists already; continue it with `sfl resume {path}` or {elsewhere}.")
+    if not path.is_dir() or (not run.config.exists() and any(part.name != "system.json" for part in _parts(path))):
+        raise UsageError(f"Run folder {path} exists already and holds no run; move it away or {elsewhere}.")
+    if run.config.exists() and run.config.read_text(encoding="utf-8", errors="replace") != _settings(experiment, seed):
+        raise UsageError(
+            f"Run folder {path} exists already: a run of other settings without a checkpoint. "
+            f"Delete {path}, or {elsewhere}."
+        )
+    if _steps_with_rows(path) >= experiment.train.checkpoint_every + experiment.train.env_count:
+        raise UsageError(
+            f"Run folder {path} exists already and its checkpoints are gone. Delete {path}, or {elsewhere}."
+        )
+
+
+def _steps_with_rows(path: Path) -> float:
+    """Up to which step a run's tables go."""
+    tables = [read_columns(file) for name in ("train", "eval") if (file := path / f"{name}.csv").is_file()]
+    return max((step for table in tables for step in table.get("env_steps", [])), default=0)
+
+
+def has_checkpoint(run: RunFolder) -> bool:
+    """One that was completed, whole or not by now."""
+    return run.checkpoints.exists() and bool(_parts(run.checkpoints))
+
+
+def _parts(folder: Path) -> list[Path]:
+    """What is in a folder, drafts left out."""
+    return [part for part in folder.iterdir() if part.suffix != ".tmp"]
+
+
+def tidy(run: RunFolder) -> None:
+    """Remove what a process that was killed left half-written; nobody writes to the folder now."""
+    if run.checkpoints.is_dir():
+        checkpoint.tidy(run.checkpoints)
+    for draft in run.path.glob("*.tmp"):
+        draft.unlink()
 
 
 def read_config(path: Path | str) -> tuple[Experiment, int]:

@@ -60,9 +60,12 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
     experiment, seed = folder.read_config(path)
     found = RunFolder(Path(path))
+    if not folder.has_checkpoint(found):
+        raise UsageError(f"{path} has no checkpoint yet: give its `sfl train` again, which starts over, or delete it.")
     run = _Training(experiment, seed, prepare(device, threads), found.tasks)
     try:
         with folder.held(found.path):
+            folder.tidy(found)
             run.restore(found)
             if run.finished:
                 note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
@@ -137,7 +140,7 @@ class _Training:
 
     def _how_to_resume(self) -> str:
         if not checkpoint.exists(self.folder.last):
-            return f"there is no checkpoint yet: delete {self.folder.path} to start again."
+            return f"there is no checkpoint yet: the same command starts over, or delete {self.folder.path}."
         return f"continue with `sfl resume {self.folder.path}`."
 
     def _loop(self, stop: StopRequest) -> None:
