@@ -8,6 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sfl.run import starting
+
+if starting.is_command():
+    starting.begin()
+
 import sfl.envs  # noqa: F401  (registers the environments)
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def made(env_steps: int = 100) -> Checkpoint:
         SPEC,
         env_steps,
         run={"seconds": 0.1 + 0.2},
-        poses=np.arange(6, dtype=np.float32).reshape(2, 3),
+        poses=np.arange(3 * env_steps, dtype=np.float32).reshape(env_steps, 3),
         landmark_poses=np.array([[3, 4, 5], [0, 1, 2]], np.float32),
     )
 

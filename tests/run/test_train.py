@@ -295,7 +295,7 @@ def test_full_disk_while_writing_a_table_is_one_line(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("sfl.run.csv_table.CsvTable.write", full)
-    with pytest.raises(SflError, match="The disk is full; there is no checkpoint yet: delete"):
+    with pytest.raises(SflError, match="disk is full; there is no checkpoint yet: the same command starts over"):
         train(random_experiment(), 0, tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
 from sfl.cli.parsing import parse
 from sfl.core.errors import SflError, unknown_name
+from sfl.envs.vizdoom.leftovers import sweep
+from sfl.run import starting, streams
 
 HELP = """\
 sfl: Successor Feature Landmarks, goal-reaching without rewards.
@@ -64,12 +65,20 @@ FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
-    if sys.stdout is None:  # closed by whoever started this: nobody reads what is printed
-        sys.stdout = io.StringIO()
+    streams.open_closed()
+    streams.spell_out_what_has_no_letter()
+    starting.work()
+    sweep()
     try:
-        code = _dispatch(list(sys.argv[1:] if args is None else args))
-        sys.stdout.flush()
-        return code
+        return _run(list(sys.argv[1:] if args is None else args))
+    finally:
+        streams.let_go()
+        starting.end()
+
+
+def _run(args: list[str]) -> int:
+    try:
+        return _answer(args)
     except BrokenPipeError as error:
         from sfl.run.console import reader_has_left
 
@@ -108,6 +117,17 @@ def _in_words(error: OSError) -> str:
     return str(error) if remedy is None else f"{error.strerror}{place}; {remedy}."
 
 
+def _answer(args: list[str]) -> int:
+    """What is printed has left this process, or the reason is known, before a command counts as done."""
+    try:
+        code = _dispatch(args)
+    except SystemExit:  # after help
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
+
+
 def _dispatch(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(HELP, end="")
@@ -128,4 +148,4 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    print("sfl:", " ".join(message.split()), file=sys.stderr)
+    streams.say(f"sfl: {' '.join(message.split())}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
+import shutil
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import tyro
@@ -15,12 +17,15 @@ from sfl.core.errors import UsageError, unknown_name
 
 T = TypeVar("T")
 
+NARROWEST = 40
+"""Columns; help that is set in fewer takes minutes to set, or never ends."""
+
 
 def parse(options: type[T], args: Sequence[str], prog: str, strict: bool = True) -> T:
     """Read words into a dataclass; whatever does not fit is a UsageError of one line."""
     complaint = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(complaint), _wide_enough():
             value, unknown = tyro.cli(options, prog=prog, args=list(args), return_unknown_args=True)
     except SystemExit as stop:
         if not stop.code:
@@ -29,6 +34,22 @@ def parse(options: type[T], args: Sequence[str], prog: str, strict: bool = True)
     if unknown and strict:
         raise _unknown_word(unknown, option_names(options), prog)
     return value
+
+
+@contextlib.contextmanager
+def _wide_enough() -> Iterator[None]:
+    """However narrow the terminal is, or says that it is."""
+    said = os.environ.get("COLUMNS")
+    if shutil.get_terminal_size().columns >= NARROWEST:
+        yield
+        return
+    os.environ["COLUMNS"] = str(NARROWEST)
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        if said is not None:
+            os.environ["COLUMNS"] = said
 
 
 def _first_paragraph(box: str) -> str:

@@ -1,7 +1,8 @@
 """A checkpoint is a folder of plain files, complete or absent.
 
 last/                         everything that going on exactly needs
-  format.json                 format number, environment, step count, size and SHA-256 of every other file
+  format.json                 format number, environment, step count, rows of the run's tables, size and SHA-256 of
+                              every other file, and a SHA-256 of all that
   networks.safetensors  optimisers.safetensors  replay.safetensors
   graph.npz                   landmarks and edges
   generators.json             random generators, counters, running episodes
@@ -14,14 +15,16 @@ A slim copy has, where it was asked for, poses.npy as well.
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -29,16 +32,15 @@ from safetensors.numpy import load_file, save_file
 
 from sfl.core.errors import CheckpointError, SflError
 from sfl.data.types import AgentState, Array, EnvSpec
+from sfl.run import checkpoint_header
+from sfl.run.checkpoint_header import FORMAT, Header, Kind
+from sfl.run.disk import fsync as _fsync
+from sfl.run.progress import note
 from sfl.run.version import sfl_version
 
-FORMAT = 3
 TENSOR_FILES = ("networks", "optimisers", "replay")
 LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
 """What only learning needs; the replay of a long run has gigabytes."""
-
-
-Kind = Literal["full", "small", "slim"]
-"""`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Checkpoint:
     """The part that belongs to the run and not to the agent."""
     poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [N, 3]
     landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
+    tables: dict[str, Any] = field(default_factory=dict)
+    """By file name what `CsvTable.kept` says of the rows that were written up to here."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
@@ -100,22 +104,25 @@ def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
         np.save(draft / "poses.npy", checkpoint.poses.astype(np.float32), allow_pickle=False)
     _write_json(draft / "generators.json", counters)
     files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
-    _write_json(draft / "format.json", {**_header(checkpoint), "files": files})
-    mode = (draft / "format.json").stat().st_mode
+    header = draft / checkpoint_header.NAME
+    _write_json(header, checkpoint_header.signed({**_header(checkpoint, kind), "files": files}))
+    mode = header.stat().st_mode
     for path in draft.iterdir():
         path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
         _fsync(path)
     _fsync(draft)
 
 
-def _header(checkpoint: Checkpoint) -> dict[str, Any]:
+def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
     return {
         "format": FORMAT,
         "sfl": sfl_version(),
+        "kind": kind,
         "env": checkpoint.env_id,
-        "observation_shape": list(checkpoint.spec.observation_shape),
-        "action_count": checkpoint.spec.action_count,
-        "env_steps": checkpoint.env_steps,
+        "observation_shape": [int(length) for length in checkpoint.spec.observation_shape],
+        "action_count": int(checkpoint.spec.action_count),
+        "env_steps": int(checkpoint.env_steps),
+        "tables": checkpoint.tables,
     }
 
 
@@ -126,29 +133,39 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
     """
     folder = present(folder)
     header = _checked_header(folder, () if learning else LEARNING_FILES)
+    if header["format"] != FORMAT:
+        _say_that_it_is_old(folder)
     _check_environment(folder, header, env_id, spec)
+    wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
     try:
-        wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
-        tensors = {name: _read_tensors(folder / f"{name}.safetensors") for name in wanted}
+        tensors = {name: _read_tensors(folder, f"{name}.safetensors", header) for name in wanted}
         with np.load(folder / "graph.npz", allow_pickle=False) as file:
             graph = dict(file)
-        texts = json.loads((folder / "generators.json").read_text())
-        poses = folder / "poses.npy"
-        state = AgentState(**tensors, graph=graph, generators=texts.get("generators", {}), counters=texts["counters"])
-        return Checkpoint(
-            state,
-            env_id,
-            spec,
-            int(header["env_steps"]),
-            run=texts.get("run", {}),
-            poses=np.load(poses, allow_pickle=False) if poses.exists() else np.zeros((0, 3), np.float32),
-            landmark_poses=np.load(folder / "landmark_poses.npy", allow_pickle=False),
-        )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        texts = _read_texts(folder / "generators.json")
+        landmarks = np.load(folder / "landmark_poses.npy", allow_pickle=False)
+        walked = "poses.npy" in header["files"]
+        poses = np.load(folder / "poses.npy", allow_pickle=False) if walked else np.zeros((0, 3), np.float32)
+    except (OSError, ValueError, KeyError, EOFError, SafetensorError, zipfile.BadZipFile) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
+    if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
+        raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
+    state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
+    return Checkpoint(state, env_id, spec, header["env_steps"], texts["run"], poses, landmarks, header["tables"])
 
 
-def read_files(folder: Path, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _read_texts(file: Path) -> dict[str, dict[str, Any]]:
+    """Counters, and in full checkpoints generators and what belongs to the run."""
+    try:
+        body = json.loads(file.read_bytes())
+    except RecursionError as error:
+        raise ValueError(f"{file.name} is nested too deeply") from error
+    found = {name: body.get(name, {}) for name in ("generators", "counters", "run")} if isinstance(body, dict) else {}
+    if not found or not all(isinstance(part, dict) for part in found.values()):
+        raise ValueError(f"{file.name} does not hold objects by name")
+    return found
+
+
+def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, bytes]]:
     """The header of a checkpoint and some of its files, those of them that it has.
 
     Each file is held against its fingerprint in the header, so that files of two checkpoints never mix, even where a
@@ -178,6 +195,20 @@ def present(folder: Path) -> Path:
     raise _broken(folder, "does not exist")
 
 
+def tidy(checkpoints: Path) -> None:
+    """Remove drafts of processes that were killed, and give one whose rename was not completed its name back."""
+    for draft in checkpoints.glob("*.tmp"):
+        shutil.rmtree(draft)
+    for old in checkpoints.glob("*.old"):
+        folder = old.with_suffix("")
+        shutil.rmtree(old) if folder.exists() else old.rename(folder)
+
+
+def exists(folder: Path) -> bool:
+    """There is one, whole or not."""
+    return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()
+
+
 def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """Exact names and shapes or an error that lists what differs; what is empty in a fresh agent grows freely."""
     missing, foreign = sorted(set(expected) - set(loaded)), sorted(set(loaded) - set(expected))
@@ -198,21 +229,20 @@ def is_disk_full(error: BaseException) -> bool:
     return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC})" in str(error)
 
 
-def _header_of(folder: Path) -> dict[str, Any]:
+@functools.cache
+def _say_that_it_is_old(folder: Path) -> None:
+    """Once, however often a program reads it."""
+    note(f"Checkpoint {folder} is of an older format, which does not protect its own header; it is read as it is.")
+
+
+def _header_of(folder: Path) -> Header:
     try:
-        header = json.loads((folder / "format.json").read_text())
-        found, _ = header["format"], header["files"].items()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _broken(folder, "has no readable format.json") from error
-    if found != FORMAT:
-        raise _broken(folder, f"has format {found}, this version of sfl reads format {FORMAT}")
-    needed = {"env", "observation_shape", "action_count", "env_steps"}
-    if missing := sorted(needed - set(header)):
-        raise _broken(folder, f"lacks the keys {missing} in format.json")
-    return dict(header)
+        return checkpoint_header.read(folder)
+    except ValueError as error:
+        raise _broken(folder, str(error)) from error
 
 
-def _checked_header(folder: Path, but: Sequence[str]) -> dict[str, Any]:
+def _checked_header(folder: Path, but: Sequence[str]) -> Header:
     header = _header_of(folder)
     for name, expected in header["files"].items():
         if name in but:
@@ -222,7 +252,7 @@ def _checked_header(folder: Path, but: Sequence[str]) -> dict[str, Any]:
             raise _broken(folder, f"lacks the file {name}")
         if path.stat().st_size != expected["bytes"]:
             raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
-        if _fingerprint(path) != expected:
+        if _fingerprint(path)["sha256"] != expected["sha256"]:
             raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
     return header
 
@@ -252,15 +282,15 @@ def last_good(checkpoints: Path, but: Path) -> Path | None:
 
 def _whole_steps(folder: Path) -> int | None:
     try:
-        header = json.loads((folder / "format.json").read_text())
+        header = checkpoint_header.read(folder)
         whole = all(_fingerprint(folder / name) == expected for name, expected in header["files"].items())
-        return int(header["env_steps"]) if whole and header["format"] == FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return None
+    return int(header["env_steps"]) if whole else None
 
 
-def _read_tensors(path: Path) -> dict[str, Array]:
-    return dict(load_file(path)) if path.exists() else {}
+def _read_tensors(folder: Path, name: str, header: Header) -> dict[str, Array]:
+    return dict(load_file(folder / name)) if name in header["files"] else {}
 
 
 def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -285,11 +315,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from sfl.run.disk import fsync, write_whole
 
 
 class CsvTable:
@@ -35,16 +38,42 @@ class CsvTable:
         with self.path.open(newline="") as file:
             rows = list(csv.DictReader(file))
         kept = [row for row in rows if _is_whole(row) and int(row["env_steps"]) <= env_steps]
-        draft = self.path.with_name(self.path.name + ".tmp")
-        with draft.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self._names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(kept)
-        os.replace(draft, self.path)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self._names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+        write_whole(self.path, text.getvalue())
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint notes of the rows so far, once they are on the disk: `damage` compares it."""
+        fsync(self.path)
+        fsync(self.path.parent)
+        body = self.path.read_bytes()
+        return {"rows": body.count(b"\n") - 1, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
 
     def _append(self, lines: list[list[Any]]) -> None:
         with self.path.open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def damage(path: Path, noted: Mapping[str, Any]) -> str:
+    """Why a table does not begin with the rows that were noted by `CsvTable.kept`; empty where it does.
+
+    More rows may follow: a run that is killed has written some since its last checkpoint.
+    """
+    if not noted["rows"]:
+        return ""
+    if not path.is_file():
+        return f"{path} is missing, which had {noted['rows']} rows"
+    with path.open("rb") as file:
+        body = file.read(noted["bytes"])
+    if hashlib.sha256(body).hexdigest() == noted["sha256"]:
+        return ""
+    steps = read_columns(path).get("env_steps", [])
+    if len(steps) >= noted["rows"]:
+        return f"{path} was changed: its first {noted['rows']} rows are not those that the run wrote"
+    until = f", up to step {steps[-1]:,.0f}" if steps else ""
+    return f"{path} has only {len(steps)} of {noted['rows']} rows{until}; the others are missing"
 
 
 def _is_whole(row: Mapping[str | None, Any]) -> bool:

@@ -9,7 +9,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,17 +18,19 @@ import numpy as np
 
 from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.core.config import from_json, require, to_json
-from sfl.core.errors import UsageError
+from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.envs.vizdoom.board import FRAME_SHAPE
 from sfl.envs.vizdoom.protocol import ACTIONS
-from sfl.run import checkpoint, inputs
+from sfl.run import checkpoint, checkpoint_header, inputs
 from sfl.run.config import Experiment
-from sfl.run.csv_table import CsvTable
+from sfl.run.csv_table import CsvTable, damage, read_columns
 from sfl.run.device import prepare
+from sfl.run.disk import write_whole
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.metrics import columns
+from sfl.run.progress import note
 from sfl.run.rollout import Env
 
 LAST = "last"
@@ -89,13 +91,12 @@ class RunFolder:
 
 
 def run_path(runs_dir: Path | str, experiment: Experiment, seed: int) -> Path:
-    """`runs/NAME/seed-0003`; refuses a folder that exists."""
+    """`runs/NAME/seed-0003`; refuses a folder that exists, unless the same run can start over in it."""
     require(seed >= 0, f"--seed must be 0 or more, got {seed}.")
     path = Path(runs_dir) / experiment.name / f"seed-{seed:04d}"
     if path.exists():
-        raise UsageError(
-            f"Run folder {path} exists already; continue it with `sfl resume {path}` or choose another --runs-dir."
-        )
+        require_idle(path)
+        _require_the_same_without_a_checkpoint(path, experiment, seed)
     return path
 
 
@@ -103,17 +104,75 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
     """Make the folder of a new run with its config.json, its system.json and copies of what it reads."""
     try:
         path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise UsageError(f"Run folder {path} was made by another run just now; choose another --runs-dir.") from error
-    body = {"experiment": to_json(experiment), "seed": seed}
+    except FileExistsError:
+        _start_over(path, experiment, seed)
     try:
+        write_whole(path / "system.json", json.dumps(facts, indent=2) + "\n")
         inputs.keep(path, experiment)
-        (path / "config.json").write_text(json.dumps(body, indent=2) + "\n")
-        (path / "system.json").write_text(json.dumps(facts, indent=2) + "\n")
+        write_whole(path / "config.json", _settings(experiment, seed))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
         raise
     return RunFolder(path)
+
+
+def _settings(experiment: Experiment, seed: int) -> str:
+    return json.dumps({"experiment": to_json(experiment), "seed": seed}, indent=2) + "\n"
+
+
+def _start_over(path: Path, experiment: Experiment, seed: int) -> None:
+    """Empty the folder of the same run, which was killed before its first checkpoint."""
+    with held(path):
+        _require_the_same_without_a_checkpoint(path, experiment, seed)
+        for part in path.iterdir():
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+    note(f"{path} was stopped before its first checkpoint; it starts over.")
+
+
+BEFORE_CONFIG = ("system.json", inputs.FOLDER)
+"""What is written into a new run folder before its config.json."""
+
+
+def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, seed: int) -> None:
+    """Nothing is lost when this run starts over in this folder."""
+    run, elsewhere = RunFolder(path), "choose another --runs-dir"
+    if has_checkpoint(run):
+        raise UsageError(f"Run folder {path} exists already; continue it with `sfl resume {path}` or {elsewhere}.")
+    if not path.is_dir() or (not run.config.exists() and any(part.name not in BEFORE_CONFIG for part in _parts(path))):
+        raise UsageError(f"Run folder {path} exists already and holds no run; move it away or {elsewhere}.")
+    if run.config.exists() and run.config.read_text(encoding="utf-8", errors="replace") != _settings(experiment, seed):
+        raise UsageError(
+            f"Run folder {path} exists already: a run of other settings without a checkpoint. "
+            f"Delete {path}, or {elsewhere}."
+        )
+    if _steps_with_rows(path) >= experiment.train.checkpoint_every + experiment.train.env_count:
+        raise UsageError(
+            f"Run folder {path} exists already and its checkpoints are gone. Delete {path}, or {elsewhere}."
+        )
+
+
+def _steps_with_rows(path: Path) -> float:
+    """Up to which step a run's tables go."""
+    tables = [read_columns(file) for name in ("train", "eval") if (file := path / f"{name}.csv").is_file()]
+    return max((step for table in tables for step in table.get("env_steps", [])), default=0)
+
+
+def has_checkpoint(run: RunFolder) -> bool:
+    """One that was completed, whole or not by now."""
+    return run.checkpoints.exists() and bool(_parts(run.checkpoints))
+
+
+def _parts(folder: Path) -> list[Path]:
+    """What is in a folder, drafts left out."""
+    return [part for part in folder.iterdir() if part.suffix != ".tmp"]
+
+
+def tidy(run: RunFolder) -> None:
+    """Remove what a process that was killed left half-written; nobody writes to the folder now."""
+    if run.checkpoints.is_dir():
+        checkpoint.tidy(run.checkpoints)
+    for draft in run.path.glob("*.tmp"):
+        draft.unlink()
 
 
 def read_config(path: Path | str) -> tuple[Experiment, int]:
@@ -205,7 +264,7 @@ class LoadedRun:
 
     def episode_rows(self) -> list[EpisodeRow]:
         """The run's own evaluation episodes."""
-        return read_episodes(self.folder.episodes)
+        return own_episodes(self.folder)
 
 
 def load_run(
@@ -244,6 +303,28 @@ def _completed(state: AgentState, fresh: AgentState) -> AgentState:
     networks = {name: array.astype(fresh.networks[name].dtype) for name, array in state.networks.items()}
     absent = [field.name for field in fields(state) if field.name != "networks" and not getattr(state, field.name)]
     return replace(state, networks=networks, **{name: getattr(fresh, name) for name in absent})
+
+
+def require_rows(run: RunFolder, tables: Mapping[str, Any]) -> None:
+    """The run's tables hold what one of its checkpoints noted of them."""
+    for name, noted in tables.items():
+        if what := damage(run.path / name, noted):
+            raise CheckpointError(f"{what}. Put it back as it was, or delete {run.path} and make the run again.")
+
+
+def own_episodes(run: RunFolder) -> list[EpisodeRow]:
+    """The run's evaluation episodes, all those that its last checkpoint knows of; none before the first evaluation."""
+    noted = _noted_tables(run).get(run.episodes.name)
+    require_rows(run, {} if noted is None else {run.episodes.name: noted})
+    return read_episodes(run.episodes) if run.episodes.exists() else []
+
+
+def _noted_tables(run: RunFolder) -> dict[str, Any]:
+    """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
+    try:
+        return dict(checkpoint_header.read(checkpoint.present(run.last))["tables"])
+    except (CheckpointError, ValueError):
+        return {}
 
 
 def read_episodes(path: Path) -> list[EpisodeRow]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks to stop, the second stops."""
+"""Ctrl-C and SIGTERM: the first asks to stop, the second stops. A lost terminal only asks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it: to go on is what was asked
+                numbers.append(signal.SIGHUP)
+            for number in numbers:
                 self._previous[number] = signal.signal(number, self._ask)
         return self
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and number != signal.SIGHUP:  # of which a shell and the kernel both send one
             raise KeyboardInterrupt
         self.asked = True
 

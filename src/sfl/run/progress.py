@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
+
+from sfl.run.streams import Onlookers, say
 
 SUCCESS = "eval/success_"
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 
 def note(line: str) -> None:
-    """One line for the user, beside the results."""
-    print(line, file=sys.stderr, flush=True)
+    """One line for the user, beside the results; where stderr is gone or full, nobody's."""
+    say(line)
 
 
 class Progress:
@@ -24,8 +26,9 @@ class Progress:
         self._started = self._printed = time.monotonic()
         self._success = ""
         self._bar: Any = None
-        if sys.stderr.isatty():
-            self._bar, self._task = _bar(title, total, done)
+        onlookers = Onlookers(sys.stderr)
+        if onlookers.isatty():
+            self._bar, self._task = _bar(onlookers, title, total, done)
 
     def advance(self, done: int) -> None:
         """Show the steps done; cheap enough to call after every step."""
@@ -57,7 +60,7 @@ class Progress:
             self._bar.stop()
 
 
-def _bar(title: str, total: int, done: int) -> tuple[Any, Any]:
+def _bar(onlookers: Onlookers, title: str, total: int, done: int) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
@@ -68,7 +71,7 @@ def _bar(title: str, total: int, done: int) -> tuple[Any, Any]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}/s{task.fields[success]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=cast(Any, onlookers)),
     )
     bar.start()
     return bar, bar.add_task(title, total=max(total, 1), completed=done, rate="-", success="")

@@ -13,7 +13,7 @@ from sfl.core.errors import UsageError
 from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off
 from sfl.run.diagnosis import Facts, Finding, Level, diagnose, finding_line, goals_unseen, read_facts, run_title
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
-from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.folder import RunFolder, own_episodes, read_episodes
 from sfl.run.intervals import wilson
 
 PERCENT = (0.0, 100.0)
@@ -135,13 +135,22 @@ class _Source:
 def _sources(path: Path) -> list[_Source]:
     if path.is_file():
         return [_Source(*split_off(read_episodes(path)), None)]
-    own = RunFolder(path).episodes
-    found = [own] if own.is_file() else sorted(path.glob("**/episodes.csv"))
-    if not found:
+    found = [RunFolder(place) for place in ([path] if _is_run(path) else _runs_below(path))]
+    own = [_Source(own_episodes(run), read_random(run.path), run.path) for run in found]
+    if not any(run.episodes.is_file() for run in found):
         raise UsageError(
             f"{path} holds no episodes.csv; give a run folder, a folder of runs or a CSV file of episodes."
         )
-    return [_Source(read_episodes(file), read_random(file.parent), file.parent) for file in found]
+    return [source for source in own if source.rows]
+
+
+def _is_run(path: Path) -> bool:
+    return any(file.is_file() for file in (RunFolder(path).config, RunFolder(path).episodes))
+
+
+def _runs_below(path: Path) -> list[Path]:
+    names = ("config.json", "episodes.csv")
+    return sorted({file.parent for name in names for file in path.glob(f"**/{name}")})
 
 
 def _beside(key: Key, random: Sequence[EpisodeRow], rows: Sequence[EpisodeRow]) -> list[EpisodeRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,9 +67,12 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     """Go on where a run stopped; on the CPU the result equals that of a run that never stopped, bit for bit."""
     experiment, seed = folder.usable_config(path)
     found = RunFolder(Path(path))
+    if not folder.has_checkpoint(found):
+        raise UsageError(f"{path} has no checkpoint yet: give its `sfl train` again, which starts over, or delete it.")
     run = _Training(experiment, seed, prepare(device, threads), found.path)
     try:
         with folder.held(found.path):
+            folder.tidy(found)
             run.restore(found)
             if run.finished:
                 note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
@@ -162,8 +165,8 @@ class _Training:
             raise
 
     def _how_to_resume(self) -> str:
-        if not self.folder.last.exists():
-            return f"there is no checkpoint yet: delete {self.folder.path} to start again."
+        if not checkpoint.exists(self.folder.last):
+            return f"there is no checkpoint yet: the same command starts over, or delete {self.folder.path}."
         return f"continue with `sfl resume {self.folder.path}`."
 
     def _loop(self, stop: StopRequest) -> None:
@@ -296,15 +299,18 @@ class _Training:
         )
 
     def _save(self, history: bool) -> None:
-        snapshot = self._checkpoint()
-        checkpoint.save(self.folder.last, snapshot)
+        kept = {table.path.name: table.kept() for table in self.tables.values()}
+        snapshot = replace(self._checkpoint(), tables=kept)
+        # `last` comes last: a run whose `last` is that of its end has everything else.
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
+        checkpoint.save(self.folder.last, snapshot)
 
     def restore(self, found: RunFolder) -> None:
         """Take up the state of the run's last checkpoint."""
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
+        folder.require_rows(found, loaded.tables)
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])

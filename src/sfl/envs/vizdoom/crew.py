@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from pathlib import Path
 from sfl.core.config import require, to_json
 from sfl.core.errors import SflError
 from sfl.envs.mazes.maze import Maze
+from sfl.envs.vizdoom import leftovers
 from sfl.envs.vizdoom.board import Board
 from sfl.envs.vizdoom.engine import check_display, check_shared_memory, last_words, read_engine
 from sfl.envs.vizdoom.protocol import CHECK_MAP, DEFAULT_LIMITS, FAILED, LEAVE, READY, GameSpec, Limits, WorkerSpec
@@ -31,13 +30,15 @@ _ENTRY = f"import sys; sys.path.insert(0, {_PACKAGE_HOME!r}); from sfl.envs.vizd
 class _Worker:
     """One process with its two pipes. Requests are numbers of halves, and so are the replies."""
 
-    def __init__(self, folder: Path, memory: int, count: int, games: tuple[GameSpec, ...], limits: Limits) -> None:
+    def __init__(
+        self, folder: Path, lock: int, memory: int, count: int, games: tuple[GameSpec, ...], limits: Limits
+    ) -> None:
         self.games = games
         self._folder = folder
         self._log = folder / f"worker-{games[0].index}.log"
         heard, self._requests = os.pipe()
         self._replies, said = os.pipe()
-        spec = WorkerSpec(os.getpid(), memory, heard, said, count, str(folder), games, limits)
+        spec = WorkerSpec(os.getpid(), memory, heard, said, lock, count, str(folder), games, limits)
         with open(self._log, "ab") as log:
             # A fresh interpreter: safe after threads or a GPU have been started, and it runs no code of the user's.
             # Its own session: Ctrl-C in the terminal must reach the run, which saves, and not the games.
@@ -46,7 +47,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=(memory, heard, said),
+                pass_fds=(memory, heard, said, lock),
                 start_new_session=True,
             )
         os.close(heard)
@@ -155,11 +156,13 @@ class Crew:
         check_shared_memory(len(mazes))
         self._limits = limits
         self._failures = 0
-        self.folder = Path(tempfile.mkdtemp(prefix="sfl-games-"))
+        self.folder, self._lock = leftovers.make_folder()
         """Where the games keep their files; nobody's working directory."""
         self._memory, self.board = Board.create(len(mazes))
         self._workers: list[_Worker] = []
-        self._finalizer = weakref.finalize(self, _end_all, self._workers, self._memory, self.folder, os.getpid())
+        self._finalizer = weakref.finalize(
+            self, _end_all, self._workers, (self._memory, self._lock), self.folder, os.getpid()
+        )
         specs = self._specs(mazes, halves, visible)
         try:
             for first in range(min(workers, len(specs))):
@@ -182,7 +185,7 @@ class Crew:
         ]
 
     def _start(self, games: tuple[GameSpec, ...]) -> _Worker:
-        return _Worker(self.folder, self._memory, len(self.board.commands), games, self._limits)
+        return _Worker(self.folder, self._lock, self._memory, len(self.board.commands), games, self._limits)
 
     def _await_start(self, worker: _Worker) -> None:
         seconds = self._limits.start * (1 + len(worker.games))  # its engines start one after the other
@@ -233,12 +236,13 @@ class Crew:
         self._finalizer()
 
 
-def _end_all(workers: list[_Worker], memory: int, folder: Path, owner: int) -> None:
+def _end_all(workers: list[_Worker], handles: tuple[int, ...], folder: Path, owner: int) -> None:
     if os.getpid() != owner:  # a fork of the owner: the games are not its own
         return
     for worker in workers:
         worker.dismiss()
     for worker in workers:
         worker.end(_FAREWELL)
-    os.close(memory)
-    shutil.rmtree(folder, ignore_errors=True)
+    leftovers.remove(folder)
+    for handle in handles:
+        os.close(handle)

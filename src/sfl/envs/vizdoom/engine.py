@@ -13,7 +13,7 @@ from sfl.core.errors import SflError
 SHARED_MEMORY = Path("/dev/shm")
 GAME_BYTES = 256 << 10
 """Shared memory that one engine needs; some 100 KiB were measured at this resolution."""
-_LEFT_BEHIND = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
+LEFT_BEHIND = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Engine:
 
     def remove_shared_memory(self) -> None:
         """Remove what an engine and a worker that were both killed could not."""
-        for name in _LEFT_BEHIND:
+        for name in LEFT_BEHIND:
             (SHARED_MEMORY / f"{name}{self.instance}").unlink(missing_ok=True)
 
 

@@ -56,6 +56,8 @@ class WorkerSpec:
     memory: int
     requests: int
     replies: int
+    lock: int
+    """Held as long as this process lives, so that nobody takes its folder for one without an owner."""
     count: int
     folder: str
     games: tuple[GameSpec, ...]

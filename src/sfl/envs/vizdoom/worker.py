@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from sfl.core.config import from_json
 from sfl.core.errors import SflError
 from sfl.data.types import Array
 from sfl.envs.tasks import Pose
+from sfl.envs.vizdoom import leftovers
 from sfl.envs.vizdoom.board import BEGIN, STEP, Board
 from sfl.envs.vizdoom.game import ENGINE_ERRORS, Game, GameStartError
 from sfl.envs.vizdoom.protocol import CHECK_MAP, FAILED, LEAVE, READY, GameSpec, WorkerSpec
@@ -27,17 +27,17 @@ _LOOK_AROUND = 1000  # milliseconds between two looks whether the parent still l
 def main() -> None:
     """Entry of the process; its one argument is a `WorkerSpec` as JSON."""
     spec: WorkerSpec = from_json(WorkerSpec, json.loads(sys.argv[1]), "worker")
-    for handle in (spec.memory, spec.requests, spec.replies):
+    for handle in (spec.memory, spec.requests, spec.replies, spec.lock):
         os.set_inheritable(handle, False)  # an engine that held a pipe open would hide this process's end
     worker = Worker(spec)
     try:
         worker.run()
     except SflError as error:
-        os.write(spec.replies, bytes([FAILED]) + str(error).encode())
+        worker.reply(bytes([FAILED]) + str(error).encode())
     finally:
         worker.close()
     if worker.abandoned:
-        shutil.rmtree(spec.folder, ignore_errors=True)  # the parent can no longer do it
+        leftovers.remove(Path(spec.folder))  # the parent can no longer do it
 
 
 class Worker:
@@ -61,10 +61,10 @@ class Worker:
         """Serve until told to leave, or until the parent is gone: the pipe then closes, unless a fork holds it."""
         for game in self._games.values():
             game.start()
-        os.write(self._spec.replies, bytes([READY]))
+        self.reply(bytes([READY]))
         requests = select.poll()
         requests.register(self._spec.requests, select.POLLIN)
-        while os.getppid() == self._spec.parent:
+        while not self.abandoned and os.getppid() == self._spec.parent:
             if not requests.poll(_LOOK_AROUND):
                 continue
             rung = os.read(self._spec.requests, 1)
@@ -74,8 +74,15 @@ class Worker:
                 return
             for index in self._halves[rung[0]]:
                 self._serve(index)
-            os.write(self._spec.replies, rung)
+            self.reply(rung)
         self.abandoned = True
+
+    def reply(self, word: bytes) -> None:
+        """Answer the parent; it is gone where nobody reads the answer."""
+        try:
+            os.write(self._spec.replies, word)
+        except BrokenPipeError:
+            self.abandoned = True
 
     def _serve(self, index: int) -> None:
         command = self._board.commands[index]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sfl.core.errors import UsageError
 from sfl.run.chance import read_random
-from sfl.run.folder import LoadedRun, RunFolder, load_run, read_config, read_episodes
+from sfl.run.folder import LoadedRun, RunFolder, load_run, own_episodes, read_config
 from sfl.run.plots.coverage import coverage_figure
 from sfl.run.plots.doom import doom_figures, maze_site
 from sfl.run.plots.indicators import indicators_figure
@@ -89,8 +89,8 @@ def _coverage(sites: Sequence[Site]) -> dict[str, Plate]:
 
 
 def _success(paths: Sequence[Path], style: Style) -> dict[str, Plate]:
-    evaluated = [path for path in paths if RunFolder(path).episodes.is_file()]
-    rows = [row for path in evaluated for row in [*read_episodes(RunFolder(path).episodes), *read_random(path)]]
+    evaluated = {path: own_episodes(RunFolder(path)) for path in paths}
+    rows = [row for path, own in evaluated.items() if own for row in (*own, *read_random(path))]
     if not rows:
         note("success: not drawn, because nothing has been evaluated yet.")
         return {}
