@@ -19,9 +19,24 @@ class Room:
     path: Path
     """The case's folder. All it does happens in here; whatever appears elsewhere is a failure."""
     base: Path
-    """The folder with the runs made at the start, by name (`benchmarks/siege/base.py`). Copy them; never change them."""
+    """The folder with the runs made at the start, by name (`benchmarks/siege/base.py`). Copied, never changed."""
     environment: dict[str, str]
     """The environment of commands: TMPDIR and HOME are in the case's folder."""
+
+    @property
+    def here(self) -> Path:
+        """The current folder of its commands."""
+        return self.path / "here"
+
+    @property
+    def tmp(self) -> Path:
+        """The folder for temporary files of its commands: empty again at the end."""
+        return self.path / "tmp"
+
+    @property
+    def home(self) -> Path:
+        """The home folder of its commands: empty at the end."""
+        return self.path / "home"
 
 
 Run = Callable[[int, Room], str]
