@@ -17,6 +17,8 @@ GENERATORS, GRAPH, POSES = "generators.json", "graph.npz", "poses.npy"
 NETWORKS, OPTIMISERS, REPLAY = "networks.safetensors", "optimisers.safetensors", "replay.safetensors"
 BOARDS, FIGURES, FIELDS = "tensorboard", "figures", "studio"
 """Files and folders of a run folder."""
+LAST_OLD, DRAFT_ENDING, ENDINGS = "last.old", ".tmp", (".tmp", ".old")
+"""What a save that was cut off leaves there, until the run goes on."""
 
 GAMES = "sfl-games-"
 """How the folders of games begin, in the folder for temporary files."""
