@@ -14,6 +14,8 @@ from benchmarks.siege.forked import Limits, call, sfl
 PLENTY = Limits(seconds=300, memory=8 << 30, addresses=40 << 30)
 WALKS = "--frames 400 --walk-length 60 --walks-per-maze 2 --games 2 --workers 1 --mazes small --steps 2 --device cpu"
 
+SMALL = "--train.steps 200 --eval.episodes 1 --agent.replay-size 2000"
+
 
 @dataclass(frozen=True)
 class Material:
@@ -65,7 +67,7 @@ def _goals(folder: Path) -> None:
         env.close()
         np.save(folder / f"{name}.npy", seen)
         if name == "maze":
-            Image.fromarray(seen).save(folder / "maze.png")
+            Image.fromarray(seen.reshape(-1, *seen.shape[-3:])[-1]).save(folder / "maze.png")
 
 
 def _weights(room: Room, to: Path) -> None:
@@ -101,7 +103,7 @@ MATERIALS = {
     "gym": Material(_trained(names.GYM)),
     "gym-slim": Material(_slim("gym"), ("gym",)),
     "random": Material(_trained(names.RANDOM)),
-    "maze": Material(_trained(names.MAZE, "--train.steps", "200", "--eval.episodes", "1")),
+    "maze": Material(_trained(names.MAZE, *SMALL.split())),
     "maze-slim": Material(_slim("maze"), ("maze",)),
     "files": Material(_files, ("maze",)),
     "weights": Material(_weights),

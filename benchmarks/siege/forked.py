@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import math
 import os
 import re
 import resource
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from benchmarks.siege.case import Broken, Room
 
 MB = 1 << 20
 SECONDS = 20.0
-"""What a command may take unless a family says otherwise."""
+"""Of processor time that a command may take unless a family says otherwise; of the clock it may take more."""
+PATIENCE = 6
+"""So many times as much: the machine may be busy."""
 MEMORY = 1500 * MB
 """What a command may have resident beyond what it started with."""
 ADDRESSES = 5 << 30
@@ -76,6 +79,8 @@ class Limits:
     seconds: float = SECONDS
     memory: int = MEMORY
     addresses: int = ADDRESSES
+    stop_after: float = math.inf
+    """Seconds of the clock after which it gets a Ctrl-C: for what is right to go on."""
 
 
 USUAL = Limits()
@@ -104,6 +109,55 @@ class _Streams:
         return texts[0], texts[1]
 
 
+@dataclass
+class Begun:
+    """A command that runs."""
+
+    words: tuple[str, ...]
+    child: int
+    limits: Limits
+    streams: _Streams
+    resident: int
+    began: float = field(default_factory=time.monotonic)
+
+    def said(self) -> str:
+        """What it has printed to stdout so far."""
+        return self.streams.out.read_text(encoding="utf-8", errors="replace") if self.streams.out.exists() else ""
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        os.kill(self.child, signal.SIGINT)
+
+    def end(self) -> Ended:
+        """Wait for its end; end it where it goes over a limit."""
+        over, wait, stopped = "", 0.002, False
+        while True:
+            done, status, usage = os.wait4(self.child, os.WNOHANG)
+            if done:
+                break
+            passed = time.monotonic() - self.began
+            if passed > self.limits.stop_after and not stopped:
+                stopped = True
+                self.interrupt()
+            if not over and (over := self._over(passed)):
+                _end_group(self.child)
+            time.sleep(wait)
+            wait = min(wait * 1.3, 0.02)
+        code, memory = os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024 - self.resident
+        if code == -signal.SIGXCPU:
+            over = f"more than {self.limits.seconds:.0f} s of processor time"
+        if not over and memory > self.limits.memory:
+            over = f"{memory // MB} MB of memory"
+        return Ended(self.words, code, *self.streams.read(), time.monotonic() - self.began, memory, over)
+
+    def _over(self, passed: float) -> str:
+        if passed > PATIENCE * self.limits.seconds + min(self.limits.stop_after, 60):
+            return f"not done after {passed:.0f} s"
+        if _resident(self.child) - self.resident > 2 * self.limits.memory:
+            return f"more than {2 * self.limits.memory // MB} MB of memory"
+        return ""
+
+
 def sfl(
     words: Sequence[str],
     room: Room,
@@ -113,21 +167,29 @@ def sfl(
     cwd: Path | None = None,
 ) -> Ended:
     """Run one command in the room: forked, or as a real command. `given` changes its environment; None takes away."""
-    environment = dict(room.environment)
-    for name, value in (given or {}).items():
-        if value is None:
-            environment.pop(name, None)
-        else:
-            environment[name] = value
-    if real or any("\0" in word for word in words):
-        words = [word.replace("\0", "") for word in words]
-    start = _real if real else _forked
-    return start(tuple(words), room, limits, environment, cwd or room.here)
+    return begin(words, room, limits, real, given, cwd).end()
+
+
+def begin(
+    words: Sequence[str],
+    room: Room,
+    limits: Limits = USUAL,
+    real: bool = False,
+    given: Mapping[str, str | None] | None = None,
+    cwd: Path | None = None,
+) -> Begun:
+    """As `sfl`, but it runs on while the caller does other things."""
+    changed = room.environment | dict(given or {})
+    environment = {name: value for name, value in changed.items() if value is not None}
+    words = tuple(word.replace("\0", "") for word in words)  # no command can be given one
+    if real:
+        return _real(words, room, limits, environment, cwd or room.here)
+    return _forked(words, room, limits, environment, cwd or room.here, lambda: _main(words))
 
 
 def call(action: Callable[[], Any], room: Room, limits: Limits = USUAL) -> Ended:
     """Run a function instead of `main` in a forked child: what it returns is its exit code, what it raises is told."""
-    return _forked(("(python)",), room, limits, room.environment, room.here, action)
+    return _forked(("(python)",), room, limits, room.environment, room.here, action).end()
 
 
 def _forked(
@@ -136,21 +198,21 @@ def _forked(
     limits: Limits,
     environment: Mapping[str, str],
     cwd: Path,
-    action: Callable[[], Any] | None = None,
-) -> Ended:
+    action: Callable[[], Any],
+) -> Begun:
     streams = _Streams(room.path)
     sys.stdout.flush()
     sys.stderr.flush()
-    began, resident = time.monotonic(), _resident(os.getpid())
+    resident = _resident(os.getpid())
     child = os.fork()
     if child == 0:
         code = 70
         try:
             _settle(streams, environment, cwd, limits)
-            code = _finish(action or (lambda: _main(words)))
+            code = _finish(action)
         finally:
             os._exit(code)
-    return _watch(words, child, streams, limits, began, resident)
+    return Begun(words, child, limits, streams, resident)
 
 
 def _main(words: Sequence[str]) -> Any:
@@ -177,7 +239,7 @@ def _settle(streams: _Streams, environment: Mapping[str, str], cwd: Path, limits
     tempfile.tempdir = None
     space = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (space + limits.addresses, resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(limits.seconds) + 5, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limits.seconds), resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))
 
 
@@ -200,10 +262,8 @@ def _finish(action: Callable[[], Any]) -> int:
     return int(code or 0)
 
 
-def _real(words: tuple[str, ...], room: Room, limits: Limits, environment: Mapping[str, str], cwd: Path) -> Ended:
+def _real(words: tuple[str, ...], room: Room, limits: Limits, environment: Mapping[str, str], cwd: Path) -> Begun:
     streams = _Streams(room.path)
-    began = time.monotonic()
-
     with streams.out.open("wb") as out, streams.err.open("wb") as err:
         process = subprocess.Popen(
             [*names.COMMAND, *words],
@@ -216,32 +276,8 @@ def _real(words: tuple[str, ...], room: Room, limits: Limits, environment: Mappi
         )
     resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))
     process.returncode = 0  # it is waited for below, with its resources
-    longer = Limits(limits.seconds + 20, limits.memory, limits.addresses)  # it has to import
-    return _watch(words, process.pid, streams, longer, began, 600 * MB)
-
-
-def _watch(words: tuple[str, ...], child: int, streams: _Streams, limits: Limits, began: float, resident: int) -> Ended:
-    """Wait for a child; end it where it goes over a limit."""
-    over, wait = "", 0.002
-    while True:
-        done, status, usage = os.wait4(child, os.WNOHANG)
-        if done:
-            break
-        if not over:
-            if time.monotonic() - began > limits.seconds:
-                over = f"not done after {limits.seconds:.0f} s"
-            elif _resident(child) - resident > 2 * limits.memory:
-                over = f"more than {2 * limits.memory // MB} MB of memory"
-            if over:
-                _end_group(child)
-        time.sleep(wait)
-        wait = min(wait * 1.3, 0.02)
-    memory = usage.ru_maxrss * 1024 - resident
-    code = os.waitstatus_to_exitcode(status)
-    if not over and memory > limits.memory:
-        over = f"{memory // MB} MB of memory"
-    out, err = streams.read()
-    return Ended(words, code, out, err, time.monotonic() - began, memory, over)
+    longer = replace(limits, seconds=limits.seconds + 20)  # it has to import
+    return Begun(words, process.pid, longer, streams, 600 * MB)
 
 
 def _end_group(leader: int) -> None:
@@ -272,7 +308,7 @@ def judge(ended: Ended, refuse: bool | None = None) -> str:
         raise Broken(f"{how}: {_last(ended.err)} <- {ended.shown}")
     if warned := _WARNING.search(ended.err):
         raise Broken(f"a warning of Python's instead of a line: {warned[0]} <- {ended.shown}")
-    if len(ended.complaints) != (1 if ended.code in (names.FAILED, names.WRONG_USE) else 0):
+    if ended.code != names.STOPPED and len(ended.complaints) != int(ended.code in (names.FAILED, names.WRONG_USE)):
         raise Broken(
             f"exit code {ended.code} and {len(ended.complaints)} lines of error: {_last(ended.err)} <- {ended.shown}"
         )

@@ -62,7 +62,8 @@ def _npy(source: bytes, dice: random.Random) -> bytes:
     if kind == 0:
         return hostile.damaged(source, dice)
     if kind == 1:
-        header = f"{{'descr': {dice.choice(kinds)!r}, 'fortran_order': {dice.choice(('True', 'False', '3'))}, 'shape': {dice.choice(shapes)}, }}"
+        order = dice.choice(("True", "False", "3"))
+        header = f"{{'descr': {dice.choice(kinds)!r}, 'fortran_order': {order}, 'shape': {dice.choice(shapes)}, }}"
         return hostile.npy(
             header,
             dice.randbytes(dice.choice((0, 10, 147, 1875, 57600))),

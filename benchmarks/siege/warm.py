@@ -16,16 +16,10 @@ from benchmarks.siege.case import Room
 from benchmarks.siege.forked import call
 
 SAMPLES: dict[str, Sequence[Sequence[str]]] = {
-    "grid-slim": [
-        ["report", "{}"],
-        ["eval", "{}", "--episodes", "1"],
-        ["plot", "{}"],
-        ["plot", "{}", "--paper"],
-        ["video", "{}"],
-    ],
-    "gym-slim": [["eval", "{}", "--episodes", "1"]],
-    "maze-slim": [["eval", "{}", "--episodes", "1"], ["plot", "{}"], ["studio", "{}", "--export", "page.html"]],
     "": [["maze", "build", "small", "--out", "a.wad"], ["train", names.GRID, "--help"], ["encoder", "eval", "nowhere"]],
+    "grid-slim": [["report", "{}"], ["eval", "{}", "--episodes", "1"], ["studio", "{}", "--export", "page.html"]],
+    "random": [["plot", "{}"]],
+    "maze-slim": [["eval", "{}", "--goal", "0,0"]],
 }
 """Commands that load what others need, by the run that they look at."""
 
