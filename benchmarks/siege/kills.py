@@ -82,7 +82,7 @@ class Reference:
     """By their folders below the folder of runs."""
 
 
-def _reference(room: Room, name: str, words: list[str]) -> Reference:
+def reference_of(room: Room, name: str, words: list[str]) -> Reference:
     """Made by the first case that asks, kept beside the base."""
     folder = room.base / "uninterrupted"
     folder.mkdir(exist_ok=True)
@@ -113,7 +113,7 @@ class Besieged:
         self.words = world.words(self.seed)
         self.folder = names.run_folder(world.experiment, self.seed)
         self.run = room.here / "runs" / self.folder
-        self.reference = _reference(room, f"{world.experiment}-{self.seed}", self.words)
+        self.reference = reference_of(room, f"{world.experiment}-{self.seed}", self.words)
         self.kills = 0
         self.where: list[str] = []
 
@@ -341,7 +341,7 @@ def _neighbour(room: Room, run: Besieged) -> None:
     other.seed = (run.seed + 1) % MAZE.seeds
     other.words, other.folder = MAZE.words(other.seed), names.run_folder(MAZE.experiment, other.seed)
     other.run = room.here / "runs" / other.folder
-    other.reference = _reference(room, f"{MAZE.experiment}-{other.seed}", other.words)
+    other.reference = reference_of(room, f"{MAZE.experiment}-{other.seed}", other.words)
     struck, alive = run.start(), other.start()
     if run.moment(struck, "loop"):
         struck.kill_all()
@@ -357,7 +357,7 @@ def _neighbour(room: Room, run: Besieged) -> None:
 
 def _table(room: Room, dice: random.Random, strike: str, note: Callable[[str], None]) -> None:
     """`sfl reproduce` is killed, or one of its runs is, or everybody; the same command goes on."""
-    reference = _reference(room, "table", TABLE)
+    reference = reference_of(room, "table", TABLE)
     for _ in range(3):
         command = Command(room, TABLE)
         if not until(lambda: False, command, dice.random() * reference.seconds, pause=0.01) and not command.running:

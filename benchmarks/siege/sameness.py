@@ -27,9 +27,9 @@ def parts_of(run: Path) -> Parts:
     if (run / names.TASKS).exists():
         found[names.TASKS] = _digest((run / names.TASKS).read_bytes())
     for folder in sorted((run / names.CHECKPOINTS).iterdir()):
-        for path in sorted(folder.iterdir()):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name != names.FORMAT:
-                found[f"{folder.name}/{path.name}"] = _file(path)
+                found[f"{folder.name}/{path.name}"] = _file(path) if path.is_file() else "no file"
     return found
 
 
@@ -67,20 +67,6 @@ def steps_of(run: Path) -> int:
     return -1
 
 
-def snapshot(folder: Path) -> Parts:
-    """Every file and link below a folder, to see whether anything changed."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_symlink():
-            found[name] = f"link to {path.readlink()}"
-        elif path.is_file():
-            found[name] = _digest(path.read_bytes())
-        else:
-            found[name] = "folder"
-    return found
-
-
 def _files_said(folder: Path) -> Iterator[tuple[str, str]]:
     try:
         header = json.loads((folder / names.FORMAT).read_text())
@@ -103,7 +89,10 @@ def _rows(path: Path) -> str:
 def _file(path: Path) -> str:
     if path.name != names.GENERATORS:
         return _digest(path.read_bytes())
-    body: dict[str, Any] = json.loads(path.read_text())
+    try:
+        body: dict[str, Any] = json.loads(path.read_text())
+    except ValueError:
+        return _digest(path.read_bytes())
     run = {name: value for name, value in body.get("run", {}).items() if name not in _SECONDS}
     return _digest(json.dumps({**body, "run": run}, sort_keys=True).encode())
 
