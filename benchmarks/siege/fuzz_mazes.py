@@ -57,7 +57,7 @@ def _layout(source: str, dice: random.Random) -> bytes:
         lambda: _swapped(source, dice, signs).encode(),
         lambda: _drawn(dice, dice.randint(1, 60), dice.randint(1, 60), "##..S1234 ").encode(),
         lambda: _drawn(dice, dice.choice((1, 3, 500)), dice.choice((1, 3, 500)), "#.").encode(),
-        lambda: ("#" * 3000 + "\n#S" + "." * 2997 + "#\n" + "#" * 3000).encode(),
+        lambda: _drawn(dice, 3000, 2, "S....").encode(),
         lambda: _headed(source, dice).encode("utf-8", "surrogateescape"),
         lambda: source.encode(dice.choice(("utf-16", "utf-32", "utf-8-sig"))),
         lambda: source.replace("\n", dice.choice(("\r", "\r\n", "\n\n", "\0", "\v", "\u2028"))).encode(),

@@ -21,6 +21,8 @@ RUNS = ("grid-slim", "grid-slim", "gym-slim", "random", "maze-slim")
 LONG = Limits(seconds=40)
 REPORT, EVAL, PLOT = ["report", "run"], ["eval", "run", "--episodes", "1", "--device", "cpu"], ["plot", "run"]
 EXPORT, VIDEO = ["export", "run", "--out", "copy"], ["video", "run"]
+MADE = (names.FIGURES, names.FIELDS)
+"""What commands put into a run."""
 PAGE = ["studio", "run", "--export", "page.html"]
 
 
@@ -163,11 +165,10 @@ def _archive(content: bytes, dice: random.Random) -> bytes:
 
 def _read(words: list[str], run: Path, room: Room, seed: int, refuse: bool | None = None) -> str:
     """A command over a damaged run: whatever it says, the run's own files stay."""
-    before = tree(run)
+    before = tree(run, MADE)
     ended = sfl(words, room, LONG, real=is_real(seed))
     said = judge(ended, refuse)
-    made = (names.FIGURES, names.FIELDS)
-    require_same(before, tree(run, made), ended)
+    require_same(before, tree(run, MADE), ended)
     drafts = sorted(os.fsdecode(path.relative_to(room.here)) for path in room.here.rglob("*") if _is_draft(path))
     require_same({}, dict.fromkeys(drafts, ""), ended)
     return said

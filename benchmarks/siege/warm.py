@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.siege import names
 from benchmarks.siege.base import PLENTY
 from benchmarks.siege.case import Room
-from benchmarks.siege.forked import call
+from benchmarks.siege.forked import call, copy_run
 
 SAMPLES: dict[str, Sequence[Sequence[str]]] = {
     "": [["maze", "build", "small", "--out", "a.wad"], ["train", names.GRID, "--help"], ["encoder", "eval", "nowhere"]],
@@ -31,8 +31,10 @@ def load(room: Room) -> int:
     for run, commands in SAMPLES.items():
         if run and not (room.base / run).exists():
             continue
+        if run:
+            copy_run(room, run)
         for words in commands:
-            _learn([word.format(room.base / run) if word == "{}" else word for word in words], room)
+            _learn([run if word == "{}" else word for word in words], room)
     tasks = len(os.listdir("/proc/self/task"))
     if tasks > 1 or threading.active_count() > 1:
         print(f"note: {tasks} threads run in the process that forks", file=sys.stderr)
