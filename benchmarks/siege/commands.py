@@ -71,10 +71,11 @@ class Command:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill_all()
-            raise Broken(f"did not end within {seconds:.0f} s: {self._said().last[:200]!r}") from None
-        return self._said(code)
+            raise Broken(f"did not end within {seconds:.0f} s: {self.said().last[:200]!r}") from None
+        return self.said(code)
 
-    def _said(self, code: int = 0) -> Ended:
+    def said(self, code: int = 0) -> Ended:
+        """What it has said so far."""
         out, err = ((self._log / name).read_text(errors="replace") for name in ("out", "err"))
         return Ended(code, out, err)
 
