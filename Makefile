@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: .venv demo test check bench clean
+.PHONY: .venv demo test check bench siege clean
 
 .venv: $(STAMP)
 
@@ -26,6 +26,10 @@ check: .venv
 
 bench: .venv
 	$(BIN)/sfl bench
+
+# SEED, CASES: as many cases as you like, from any seed on
+siege: .venv
+	$(BIN)/python -m benchmarks.siege --seed $(or $(SEED),0) --cases $(or $(CASES),7000) --out benchmarks/results/siege.csv
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
