@@ -13,7 +13,6 @@ A slim copy has, where it was asked for, poses.npy as well.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -27,7 +26,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from sfl.core.errors import CheckpointError, SflError
+from sfl.core.errors import CheckpointError, FileError, SflError
+from sfl.core.files import has_no_room, read_array, read_arrays
 from sfl.data.types import AgentState, Array, EnvSpec
 from sfl.run.version import sfl_version
 
@@ -64,7 +64,7 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
         _write_files(draft, checkpoint, kind)
         _swap(draft, folder, old)
     except (OSError, SafetensorError) as error:
-        if not is_disk_full(error):
+        if not has_no_room(error):
             raise
         before = folder.exists() or old.exists()
         hint = ", the checkpoint before it is whole; free some space and resume." if before else "; free some space."
@@ -130,8 +130,7 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
     try:
         wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
         tensors = {name: _read_tensors(folder / f"{name}.safetensors") for name in wanted}
-        with np.load(folder / "graph.npz", allow_pickle=False) as file:
-            graph = dict(file)
+        graph = read_arrays(folder / "graph.npz", _size(folder / "graph.npz"))
         texts = json.loads((folder / "generators.json").read_text())
         poses = folder / "poses.npy"
         state = AgentState(**tensors, graph=graph, generators=texts.get("generators", {}), counters=texts["counters"])
@@ -141,10 +140,10 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
             spec,
             int(header["env_steps"]),
             run=texts.get("run", {}),
-            poses=np.load(poses, allow_pickle=False) if poses.exists() else np.zeros((0, 3), np.float32),
-            landmark_poses=np.load(folder / "landmark_poses.npy", allow_pickle=False),
+            poses=read_array(poses, _size(poses)) if poses.exists() else np.zeros((0, 3), np.float32),
+            landmark_poses=read_array(folder / "landmark_poses.npy"),
         )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
 
 
@@ -191,11 +190,6 @@ def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str,
 def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     pairs = zip(shape, expected, strict=True)
     return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """No space left, as Python or as the safetensors library says it."""
-    return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC})" in str(error)
 
 
 def _header_of(folder: Path) -> dict[str, Any]:
@@ -257,6 +251,11 @@ def _whole_steps(folder: Path) -> int | None:
         return int(header["env_steps"]) if whole and header["format"] == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _size(path: Path) -> int:
+    """Its contents were checked: it may be as large as it is."""
+    return path.stat().st_size
 
 
 def _read_tensors(path: Path) -> dict[str, Array]:

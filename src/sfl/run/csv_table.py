@@ -9,6 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sfl.core.files import MEGABYTE, read_bytes
+
+MOST_ROWS = 1024 * MEGABYTE
+"""Of a table of training: millions of rows."""
+
 
 class CsvTable:
     """A CSV file with fixed columns to which rows are appended; each row is on disk before the next is made."""
@@ -60,7 +65,7 @@ def _cell(value: Any) -> Any:
 def read_columns(path: Path) -> dict[str, list[float]]:
     """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left,
     and of a file that is no table there is nothing."""
-    whole = path.read_text(errors="replace").rpartition("\n")[0]
+    whole = read_bytes(path, MOST_ROWS).decode("utf-8", "replace").rpartition("\n")[0]
     try:
         rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
     except csv.Error:
