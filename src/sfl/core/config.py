@@ -57,7 +57,7 @@ def _from_union(choices: tuple[Any, ...], value: Any, where: str) -> Any:
         return from_json(plain, value, where)
     kind = value.get("kind") if isinstance(value, dict) else None
     for choice in kinds:
-        if choice.__name__ == kind:
+        if choice.__name__ == kind:  # type: ignore[union-attr]
             return from_json(choice, value, where)
     raise UsageError(f"{where} is of unknown kind {_shown(kind)}; this version of sfl cannot read it.")
 

@@ -203,7 +203,7 @@ def _read_pair(entry: Any, where: str) -> Pair:
 
 def _read_pose(value: Any, where: str) -> Pose:
     fits = isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
-    require(fits, f"{where}: a pose must be [x, y, degrees] of any map, got {value!r:.60}.")
+    require(fits, f"{where}: a pose must be [x, y, degrees], got {value!r:.60}.")
     return float(value[0]), float(value[1]), float(value[2])
 
 
