@@ -123,7 +123,8 @@ def _in_words(error: BaseException) -> tuple[str, int]:
 
 
 def _of_system(error: OSError) -> str:
-    place = f": {error.filename}" if error.filename else ""
+    named = error.filename2 or error.filename  # of two that were at work the one that was written
+    place = f": {named}" if named else ""
     remedy = REMEDIES.get(error.errno or 0)
     return str(error) if remedy is None else f"{error.strerror}{place}; {remedy}."
 

@@ -172,7 +172,7 @@ def arrays_in(content: bytes, source: str) -> dict[str, Array]:
 def require_replaceable(path: Path) -> None:
     """Only a regular file may be written over: in the place of a device, the computer would lose it."""
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file.")
+        raise UsageError(f"{path} is a folder; name a file by --out.")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no regular file and is not written over; name another.")
 

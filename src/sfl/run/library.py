@@ -115,7 +115,8 @@ class SFL:
     def save(self, path: Path | str) -> None:
         """Write the agent to a folder: weights, graph, replay and settings, without pickle."""
         target = Path(path)
-        if target.exists() and not (target / "agent.json").is_file():
+        ours = [(target / name).exists() for name in ("agent.json", "checkpoint")]  # one alone: its disk was full
+        if target.exists() and not any(ours):
             raise UsageError(f"{target} exists and is no saved agent; choose another path.")
         target.mkdir(parents=True, exist_ok=True)
         snapshot = checkpoint.Checkpoint(self.agent.state_dict(), self.env_name, self.spec, self.env_steps)
