@@ -122,7 +122,9 @@ def test_foreign_files_are_named(tmp_path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("content", ["[]x", "[1]", '{"easy": [[1, 2]]}', '{"easy": 3}', '{"steep": [[1, 2, 3]]}'])
 def test_wrong_regions_are_refused(content: str, folder: Path) -> None:
     (folder / "pairs" / "test-1-fixed-regions.json").write_text(content)
-    with pytest.raises(UsageError, match=r"regions\.json (is no whole JSON|must hold lists of \[x, y, radius\] by level: easy, )"):
+    with pytest.raises(
+        UsageError, match=r"regions\.json (is no whole JSON|must hold lists of \[x, y, radius\] by level: easy, )"
+    ):
         load_maze("test-1", folder)
 
 
