@@ -24,7 +24,18 @@ FORBIDDEN = re.compile(
     "|".join(["/" + "work/", r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", "import pick" + "le", r"pick" + r"le\.(load|dump)"])
 )
 
-MAY_OPEN_FILES = ("run/", "studio/", "cli.py", "envs/mazes/", "envs/vizdoom/", "envs/doom_tasks.py", "nn/weights.py")
+MAY_OPEN_FILES = (
+    *(
+        "core/files.py",
+        "run/",
+        "studio/",
+        "cli.py",
+        "envs/mazes/",
+        "envs/vizdoom/",
+        "envs/doom_tasks.py",
+        "nn/weights.py",
+    ),
+)
 FILE_CALLS = {
     *("open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename", "rmtree"),
     *("save", "savez", "savez_compressed", "savetxt", "loadtxt", "genfromtxt", "fromfile", "tofile"),

@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(file: Path, monk
         raise OSError(28, "No space left on device")
 
     before = file.read_bytes()
-    monkeypatch.setattr("sfl.nn.weights.os.replace", fail)
+    monkeypatch.setattr("sfl.core.files.os.replace", fail)
     with pytest.raises(OSError, match="No space left"):
         save_encoder(FrameEncoder("compact"), file, {})
     assert file.read_bytes() == before

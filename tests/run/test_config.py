@@ -16,7 +16,7 @@ from .worlds import random_experiment
     ("values", "line"),
     [
         ({"steps": -1}, r"train\.steps must be 0 or more, got -1"),
-        ({"env_count": 0}, r"train\.env-count must be 1 or more, got 0"),
+        ({"env_count": 0}, r"train\.env-count must be 1 to 4,096, got 0"),
         ({"eval_every": -5}, r"train\.eval-every .* got -5"),
         ({"checkpoint_every": 0}, r"train\.checkpoint-every .* got 0"),
         ({"log_every": 0}, r"train\.log-every .* got 0"),
@@ -30,10 +30,10 @@ def test_training_values_out_of_range(values: dict[str, int], line: str) -> None
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({"episodes": 0}, r"eval\.episodes must be 1 or more, got 0"),
+        ({"episodes": 0}, r"eval\.episodes must be 1 to 100,000, got 0"),
         ({"levels": ()}, r"eval\.levels must name one level"),
         ({"levels": ("any", "any")}, r"eval\.levels repeats a level: any any"),
-        ({"parallel": 0}, r"eval\.parallel must be 1 or more, got 0"),
+        ({"parallel": 0}, r"eval\.parallel must be 1 to 4,096, got 0"),
     ],
 )
 def test_evaluation_values_out_of_range(values: dict[str, Any], line: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
 from sfl.cli.parsing import parse
-from sfl.core.errors import SflError, unknown_name
+from sfl.core.errors import SflError, is_out_of_memory, unknown_name
+from sfl.core.files import NO_ROOM
 from sfl.envs.vizdoom.leftovers import sweep
 from sfl.run import starting, streams
 
@@ -86,15 +87,10 @@ def _run(args: list[str]) -> int:
             return 141  # as the shell says of a program that SIGPIPE ended; `head` has seen enough, that is no error
         _complain(str(error))
         return 1
-    except SflError as error:
-        _complain(str(error))
-        return error.exit_code
-    except OSError as error:
-        _complain(_in_words(error))
-        return 1
-    except KeyboardInterrupt:
-        _complain("stopped.")
-        return 130
+    except (SflError, OSError, MemoryError, RuntimeError, ValueError, KeyboardInterrupt) as error:
+        message, code = _in_words(error)
+        _complain(message)
+        return code
 
 
 REMEDIES = {
@@ -106,13 +102,36 @@ REMEDIES = {
     errno.EPERM: "choose a path that you may use",
     errno.EROFS: "choose a path that can be written to",
     errno.ENAMETOOLONG: "choose a shorter path",
-    errno.ENOSPC: "make room; what was saved before is whole",
+    **dict.fromkeys(NO_ROOM, "make room; what was saved before is whole"),
+    errno.ENOMEM: "ask for less, or end other programs",
+    errno.EAGAIN: "ask for fewer environments or workers, or end other programs",
+    errno.EMFILE: "ask for fewer environments or workers",
 }
 """What to do where the operating system refuses."""
 
 
-def _in_words(error: OSError) -> str:
-    place = f": {error.filename}" if error.filename else ""
+TOO_LARGE = (
+    "This does not fit into memory ({}); ask for less: fewer environments, episodes, frames or steps, smaller "
+    "batches, networks or replays."
+)
+
+
+def _in_words(error: BaseException) -> tuple[str, int]:
+    """A line and the exit code, for what the user, the system or the size of the machine has caused."""
+    if isinstance(error, SflError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped.", 130
+    if isinstance(error, OSError):
+        return _of_system(error), 1
+    if is_out_of_memory(error):
+        return TOO_LARGE.format(str(error).partition("\n")[0] or "no room is left"), 1
+    raise error  # one of our own
+
+
+def _of_system(error: OSError) -> str:
+    named = error.filename2 or error.filename  # of two that were at work the one that was written
+    place = f": {named}" if named else ""
     remedy = REMEDIES.get(error.errno or 0)
     return str(error) if remedy is None else f"{error.strerror}{place}; {remedy}."
 
@@ -147,5 +166,10 @@ def _dispatch(args: list[str]) -> int:
     return command(parse(words, args[1:], f"sfl {args[0]}"))
 
 
+LONGEST = 1_000
+"""Letters of a complaint: what was given may be a word of megabytes."""
+
+
 def _complain(message: str) -> None:
-    streams.say(f"sfl: {' '.join(message.split())}")
+    line = " ".join(message.split())
+    streams.say(f"sfl: {line if len(line) <= LONGEST else f'{line[:LONGEST]}...'}")

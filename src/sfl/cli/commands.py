@@ -22,6 +22,7 @@ from sfl.cli.options import (
 )
 from sfl.cli.parsing import parse
 from sfl.core.errors import UsageError
+from sfl.core.files import require_replaceable
 
 PARTS = ("env", "agent", "train", "eval")  # of an experiment, each with its own options
 
@@ -164,6 +165,8 @@ def bench(options: BenchOptions) -> int:
     """Measure."""
     from sfl.run.console import print_rows, write_rows
 
+    if options.out:
+        require_replaceable(options.out)  # before minutes are spent
     rows = _studio_rows(options) if options.name == "studio" else _bench_rows(options)
     print_rows(rows)
     if options.out:

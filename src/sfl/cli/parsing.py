@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from sfl.core.config import check_numbers
 from sfl.core.errors import UsageError, unknown_name
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ def parse(options: type[T], args: Sequence[str], prog: str, strict: bool = True)
         raise UsageError(f"{_first_paragraph(complaint.getvalue())} `{prog} --help` shows all options.") from None
     if unknown and strict:
         raise _unknown_word(unknown, option_names(options), prog)
+    check_numbers(value)
     return value
 
 

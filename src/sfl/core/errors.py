@@ -22,12 +22,31 @@ class UnknownNameError(UsageError):
     """A name that is not registered."""
 
 
+class FileError(UsageError):
+    """A file that is not what it should be: cut off, of another kind, too large."""
+
+
 class CheckpointError(SflError):
     """A checkpoint that is incomplete, foreign or of another format."""
 
 
 class NoRouteError(SflError):
     """The landmark graph holds no route between two landmarks."""
+
+
+_OUT_OF_MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory",  # torch, of the computer
+    "DefaultCPUAllocator: not enough memory",
+    "CUDA out of memory",
+    "Storage size calculation overflowed",  # torch, of more bytes than can be counted
+    "array is too big",  # NumPy, likewise
+    "Maximum allowed dimension exceeded",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether something was asked for that does not fit, in the words of Python, NumPy or torch."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str) -> UnknownNameError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -20,6 +19,7 @@ import numpy as np
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
+from sfl.core.files import read_json, write_text
 from sfl.core.seeding import spawn
 from sfl.data.types import Array
 from sfl.envs.mazes.free_space import Field, FreeSpace
@@ -34,6 +34,9 @@ RANGES: dict[str, tuple[float, float]] = {"easy": (0, 200), "medium": (200, 400)
 
 GOAL_RADIUS = 63.0
 """A goal is reached within this distance, whatever the heading."""
+
+FARTHEST = 1e6
+"""Map units and degrees beyond which no place is."""
 
 DRAWS_PER_PAIR = 100  # a level that is not full after this many draws per pair asked for is rare or absent in the maze
 
@@ -127,22 +130,15 @@ def save_pairs(path: Path, pairs: Pairs) -> None:
     """Write a file of pairs; one in its place stays whole until the new one is."""
     levels = {level: [asdict(pair) for pair in found] for level, found in pairs.levels.items()}
     body = {"maze": pairs.maze, "spawn": pairs.spawn, "seed": pairs.seed, "levels": levels}
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        draft.write_text(json.dumps(body, indent=1) + "\n")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_text(path, json.dumps(body, indent=1) + "\n")
 
 
 def load_pairs(path: Path, maze: Maze, free: FreeSpace, per_level: int = 50) -> Pairs:
     """The first `per_level` pairs of each level, from a file of ours or of the authors; they must fit the maze."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"Cannot read the pairs file {path} ({str(error).splitlines()[0]}); give a JSON file of pairs."
-        ) from error
+        content = read_json(path)
+    except OSError as error:
+        raise UsageError(f"Cannot read the pairs file {path} ({error.strerror}); give a JSON file of pairs.") from error
     require(isinstance(content, dict), f"{path} is no pairs file: it must hold a JSON object of levels.")
     if "levels" in content:
         pairs = _read_ours(content, path, per_level)
@@ -177,7 +173,10 @@ def _read_ours(content: dict[str, Any], path: Path, per_level: int) -> Pairs:
     require(content.keys() == wanted, f"{path} is no pairs file: it has {sorted(content)}, not {sorted(wanted)}.")
     way = content["spawn"]
     require(way in ("random", "fixed"), f"{path}: spawn must be 'random' or 'fixed', got {way!r}.")
-    return Pairs(content["maze"], way, content["seed"], _read_levels(content["levels"], path, per_level))
+    seed = content["seed"]
+    whole = seed is None or (isinstance(seed, int) and not isinstance(seed, bool))
+    require(whole, f"{path}: seed must be a whole number or null, got {seed!r:.60}.")
+    return Pairs(content["maze"], way, seed, _read_levels(content["levels"], path, per_level))
 
 
 def _read_levels(content: Any, path: Path, per_level: int) -> dict[str, tuple[Pair, ...]]:
@@ -209,7 +208,7 @@ def _read_pose(value: Any, where: str) -> Pose:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= FARTHEST
 
 
 def _known_levels(names: Iterable[str], origin: str) -> list[str]:

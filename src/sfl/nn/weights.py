@@ -8,17 +8,18 @@ the names that a checkpoint has for them.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from sfl.core.errors import CheckpointError, UsageError, unknown_name
+from sfl.core.files import write_bytes
 from sfl.data.types import Array
 from sfl.nn.frame_encoders import KINDS, FrameEncoder
 
@@ -26,6 +27,9 @@ FORMAT = "1"
 SHIPPED = ("place", "compact")
 FOLDER = Path(__file__).with_name("weights")
 SUFFIX = ".safetensors"
+
+STORED = ("F16", "F32", "F64", "I64", "I32", "U8", "BOOL")
+"""Kinds of numbers in files of ours, as the format calls them."""
 
 
 def load_encoder(name_or_path: str, device: torch.device | str = "cpu") -> FrameEncoder:
@@ -80,6 +84,7 @@ def _read(path: Path, device: torch.device | str) -> FrameEncoder:
     except SafetensorError as error:
         raise CheckpointError(f"{path} is damaged ({error}); make it or fetch it again.") from error
     _check_tensors(path, encoder, tensors)
+    _check_finite(path, {name: bool(value.isfinite().all()) for name, value in tensors.items()})
     encoder.load_state_dict(tensors)
     # It is fixed: batch normalization goes by the statistics of its training, and no gradient is kept.
     return encoder.to(device).eval().requires_grad_(False)
@@ -95,6 +100,14 @@ def _check_tensors(path: Path, encoder: FrameEncoder, tensors: Mapping[str, Tens
     other = [name for name, value in expected.items() if value.shape != tensors[name].shape]
     if other:
         raise CheckpointError(f"{path} is no encoder {encoder.name!r}: other shapes of {_some(other)}.")
+
+
+def _check_finite(path: Path, finite: Mapping[str, bool]) -> None:
+    """A network whose training went wrong, or whose file was written by something else, answers nothing."""
+    if bad := [name for name, fine in finite.items() if not fine]:
+        raise CheckpointError(
+            f"{path} holds numbers that are none (NaN or infinite) in {_some(bad)}; make it or fetch it again."
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -114,9 +127,21 @@ MAKE_BOTH = f"make one: sfl network train both --out FILE{SUFFIX}"
 def load_networks(path: str, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of all networks in a file, among them those of these names."""
     with _opened(Path(path)) as file:
-        arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        _check_kinds(path, file)
+        try:
+            arrays: dict[str, Array] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise CheckpointError(f"{path} is damaged ({error}); make it or fetch it again.") from error
     _require(path, names, arrays)
+    _check_finite(Path(path), {name: bool(np.isfinite(value).all()) for name, value in arrays.items()})
     return arrays
+
+
+def _check_kinds(path: str, file: Any) -> None:
+    """NumPy does not have all kinds of numbers that such a file can hold."""
+    kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    if other := [name for name, kind in kinds.items() if kind not in STORED]:
+        raise CheckpointError(f"{path} holds {_some(other)} as {kinds[other[0]]}; sfl stores {', '.join(STORED)}.")
 
 
 def require_networks(path: str, names: Sequence[str]) -> None:
@@ -164,13 +189,7 @@ def save_networks(networks: Mapping[str, Tensor], path: Path, card: Mapping[str,
 def _write(tensors: Mapping[str, Tensor], path: Path, card: Mapping[str, str]) -> None:
     """What the file held stays whole until the new content is."""
     header, stored = {**card, "format": FORMAT}, {name: _stored(value) for name, value in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        draft.write_bytes(save(stored, header))
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_bytes(path, save(stored, header))
 
 
 def _stored(value: Tensor) -> Tensor:

@@ -5,8 +5,6 @@ It learns nothing, so it is asked once; its rows are kept in the run's folder as
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,8 +12,10 @@ from pathlib import Path
 from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.agents.random_agent import RandomConfig
 from sfl.core.errors import UsageError
+from sfl.core.files import write_text
 from sfl.envs import EnvConfig, Task
-from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, Watcher, evaluate
+from sfl.run.console import csv_text
+from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate
 from sfl.run.folder import RunFolder, config_spec, read_episodes
 from sfl.run.intervals import wilson
 
@@ -55,19 +55,9 @@ def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Tas
     return rows if found == expected and sound else None
 
 
-def keep_rows(folder: RunFolder, rows: Iterable[EpisodeRow]) -> None:
+def keep_rows(folder: RunFolder, rows: Sequence[EpisodeRow]) -> None:
     """Write random.csv, whole or not at all."""
-    draft = folder.random.with_name(folder.random.name + ".tmp")
-    try:
-        with draft.open("w", newline="") as file:
-            writer = csv.DictWriter(file, EPISODE_COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, folder.random)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_text(folder.random, csv_text([asdict(row) for row in rows]))
 
 
 def read_random(path: Path) -> list[EpisodeRow]:

@@ -14,13 +14,11 @@ A slim copy has, where it was asked for, poses.npy as well.
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +28,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from sfl.core.errors import CheckpointError, SflError
+from sfl.core.errors import CheckpointError, FileError, SflError
+from sfl.core.files import flush, has_no_room, read_array, read_arrays
 from sfl.data.types import AgentState, Array, EnvSpec
 from sfl.run import checkpoint_header
 from sfl.run.checkpoint_header import FORMAT, Header, Kind
-from sfl.run.disk import fsync as _fsync
 from sfl.run.progress import note
 from sfl.run.version import sfl_version
 
@@ -68,7 +66,7 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
         _write_files(draft, checkpoint, kind)
         _swap(draft, folder, old)
     except (OSError, SafetensorError) as error:
-        if not is_disk_full(error):
+        if not has_no_room(error):
             raise
         before = folder.exists() or old.exists()
         hint = ", the checkpoint before it is whole; free some space and resume." if before else "; free some space."
@@ -85,7 +83,7 @@ def _swap(draft: Path, folder: Path, old: Path) -> None:
     if folder.exists():
         os.rename(folder, old)
     os.rename(draft, folder)
-    _fsync(folder.parent)
+    flush(folder.parent)
 
 
 def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
@@ -109,8 +107,8 @@ def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
     mode = header.stat().st_mode
     for path in draft.iterdir():
         path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
-        _fsync(path)
-    _fsync(draft)
+        flush(path)
+    flush(draft)
 
 
 def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
@@ -139,13 +137,14 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
     wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
     try:
         tensors = {name: _read_tensors(folder, f"{name}.safetensors", header) for name in wanted}
-        with np.load(folder / "graph.npz", allow_pickle=False) as file:
-            graph = dict(file)
+        graph = read_arrays(folder / "graph.npz", _size(folder / "graph.npz"))
         texts = _read_texts(folder / "generators.json")
-        landmarks = np.load(folder / "landmark_poses.npy", allow_pickle=False)
+        landmarks = read_array(folder / "landmark_poses.npy", _size(folder / "landmark_poses.npy"))
         walked = "poses.npy" in header["files"]
-        poses = np.load(folder / "poses.npy", allow_pickle=False) if walked else np.zeros((0, 3), np.float32)
-    except (OSError, ValueError, KeyError, EOFError, SafetensorError, zipfile.BadZipFile) as error:
+        poses = (
+            read_array(folder / "poses.npy", _size(folder / "poses.npy")) if walked else np.zeros((0, 3), np.float32)
+        )
+    except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
     if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
         raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
@@ -224,11 +223,6 @@ def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
 
 
-def is_disk_full(error: BaseException) -> bool:
-    """No space left, as Python or as the safetensors library says it."""
-    return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC})" in str(error)
-
-
 @functools.cache
 def _say_that_it_is_old(folder: Path) -> None:
     """Once, however often a program reads it."""
@@ -287,6 +281,11 @@ def _whole_steps(folder: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return int(header["env_steps"]) if whole else None
+
+
+def _size(path: Path) -> int:
+    """Its contents were checked: it may be as large as it is."""
+    return path.stat().st_size
 
 
 def _read_tensors(folder: Path, name: str, header: Header) -> dict[str, Array]:

@@ -10,6 +10,9 @@ from sfl.core.config import later, require
 from sfl.envs import EnvConfig
 from sfl.envs.exam import EXAM_GOALS, EXAM_STEPS
 
+MOST_ENVS, MOST_EPISODES = 4_096, 100_000
+"""Environments that one process can hold, and tasks of a level that it can draw before it begins."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -28,7 +31,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         require(self.steps >= 0, f"train.steps must be 0 or more, got {self.steps}.")
-        require(self.env_count >= 1, f"train.env-count must be 1 or more, got {self.env_count}.")
+        fits = 1 <= self.env_count <= MOST_ENVS
+        require(fits, f"train.env-count must be 1 to {MOST_ENVS:,}, got {self.env_count}.")
         require(self.eval_every >= 0, f"train.eval-every must be 0 (only at the end) or more, got {self.eval_every}.")
         require(self.checkpoint_every >= 1, f"train.checkpoint-every must be 1 or more, got {self.checkpoint_every}.")
         require(self.log_every >= 1, f"train.log-every must be 1 or more, got {self.log_every}.")
@@ -64,10 +68,11 @@ class EvalConfig:
     """Worlds of your own: the most goals that the exam keeps, evenly over their distances."""
 
     def __post_init__(self) -> None:
-        require(self.episodes >= 1, f"eval.episodes must be 1 or more, got {self.episodes}.")
+        fits = 1 <= self.episodes <= MOST_EPISODES
+        require(fits, f"eval.episodes must be 1 to {MOST_EPISODES:,}, got {self.episodes}.")
         require(len(self.levels) >= 1, "eval.levels must name one level or more, got none.")
         require(len(set(self.levels)) == len(self.levels), f"eval.levels repeats a level: {' '.join(self.levels)}.")
-        require(self.parallel >= 1, f"eval.parallel must be 1 or more, got {self.parallel}.")
+        require(1 <= self.parallel <= MOST_ENVS, f"eval.parallel must be 1 to {MOST_ENVS:,}, got {self.parallel}.")
         require(self.exam_steps >= 1, f"eval.exam-steps must be 1 or more, got {self.exam_steps}.")
         require(self.exam_goals >= 1, f"eval.exam-goals must be 1 or more, got {self.exam_goals}.")
         require((self.pairs_seed or 0) >= 0, f"eval.pairs-seed must be 0 or more, got {self.pairs_seed}.")

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sfl.core.files import write_text
+
 
 def print_table(cells: Sequence[Sequence[str]], prose: bool = False) -> None:
     """Show rows of text, headings first; numbers are set to the right, `prose` to the left."""
@@ -48,8 +50,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write mappings with the same keys to a CSV file, in place of what it held; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(csv_text(rows))
+    write_text(path, csv_text(rows))
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

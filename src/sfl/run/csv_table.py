@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sfl.run.disk import fsync, write_whole
+from sfl.core.files import MEGABYTE, flush, read_bytes, write_text
+
+MOST_ROWS = 1024 * MEGABYTE
+"""Of a table of training: millions of rows."""
 
 
 class CsvTable:
@@ -42,12 +45,12 @@ class CsvTable:
         writer = csv.DictWriter(text, self._names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(kept)
-        write_whole(self.path, text.getvalue())
+        write_text(self.path, text.getvalue())
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint notes of the rows so far, once they are on the disk: `damage` compares it."""
-        fsync(self.path)
-        fsync(self.path.parent)
+        flush(self.path)
+        flush(self.path.parent)
         body = self.path.read_bytes()
         return {"rows": body.count(b"\n") - 1, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
 
@@ -89,7 +92,7 @@ def _cell(value: Any) -> Any:
 def read_columns(path: Path) -> dict[str, list[float]]:
     """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left,
     and of a file that is no table there is nothing."""
-    whole = path.read_text(errors="replace").rpartition("\n")[0]
+    whole = read_bytes(path, MOST_ROWS).decode("utf-8", "replace").rpartition("\n")[0]
     try:
         rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
     except csv.Error:

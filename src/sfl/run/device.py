@@ -11,6 +11,8 @@ from typing import Literal
 
 from sfl.core.config import require
 
+MOST_THREADS = 1_024
+
 
 def prepare(device: str, threads: int) -> str:
     """Set torch's thread count and find the device; the settings are the run's, importing sfl changes nothing.
@@ -22,7 +24,7 @@ def prepare(device: str, threads: int) -> str:
     """
     import torch
 
-    require(threads >= 1, f"--threads must be 1 or more, got {threads}.")
+    require(1 <= threads <= MOST_THREADS, f"--threads must be 1 to {MOST_THREADS:,}, got {threads}.")
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     gc.freeze()

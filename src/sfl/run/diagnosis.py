@@ -7,10 +7,8 @@ section for each.
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sfl.core.errors import CheckpointError
+from sfl.core.errors import CheckpointError, FileError
+from sfl.core.files import array_in, arrays_in
 from sfl.data.types import Array
 from sfl.envs import DOOM_ID
 from sfl.run import checkpoint
@@ -300,12 +299,12 @@ def _read_arrays(folder: RunFolder) -> dict[str, Array]:
     """Landmarks and edges of the last checkpoint, and the poses of training."""
     try:
         _, files = checkpoint.read_files(folder.last, ("graph.npz", "poses.npy"))
-        with np.load(io.BytesIO(files["graph.npz"]), allow_pickle=False) as packed:
-            found = {name: packed[name] for name in GRAPH if name in packed.files}
+        packed = arrays_in(files["graph.npz"], "graph.npz")
+        found = {name: packed[name] for name in GRAPH if name in packed}
         if "poses.npy" in files:
-            found["poses"] = np.load(io.BytesIO(files["poses.npy"]), allow_pickle=False)
+            found["poses"] = array_in(files["poses.npy"], "poses.npy")
         return found
-    except (CheckpointError, OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (CheckpointError, FileError, OSError, KeyError):
         return {}
 
 

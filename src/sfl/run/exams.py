@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
-import zipfile
-import zlib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError, UsageError
+from sfl.core.files import MEGABYTE, read_arrays, written
 from sfl.envs.collector import collect
 from sfl.envs.config import GymConfig, make_env
 from sfl.envs.exam import GIVEN, NO_SEED, SEARCH, WALKS, Exam
@@ -23,6 +21,8 @@ from sfl.run.progress import note
 EXAM = "exam.npz"
 """Name of the file in the run folder."""
 FORMAT = 1
+MOST_BYTES, UNPACKED = 512 * MEGABYTE, 2048 * MEGABYTE
+"""Of pictures, packed and not."""
 TELL_EVERY = 10.0  # seconds
 
 
@@ -46,28 +46,18 @@ def collected(env: GymConfig, config: EvalConfig) -> Exam:
 
 def save_exam(path: Path, exam: Exam) -> None:
     """Write it whole or not at all."""
-    draft = path.with_name(f"{path.name}.tmp")
     values: dict[str, Any] = {field.name: np.asarray(getattr(exam, field.name)) for field in fields(Exam)}
-    try:
-        with draft.open("wb") as file:
-            np.savez_compressed(file, format=FORMAT, **values)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with written(path) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, format=FORMAT, **values)
 
 
 def read_exam(path: Path) -> Exam:
     """Read it back; a file that is damaged or something else is refused in one line."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-        return _checked(arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return _checked(read_arrays(path, MOST_BYTES, UNPACKED))
+    except (OSError, ValueError, KeyError, TypeError, FileError) as error:
         raise UsageError(
-            f"The exam {path} cannot be read: {reason}. Delete it: the exam is then collected anew, and is the same."
+            f"The exam {path} cannot be read: {error}. Delete it: the exam is then collected anew, and is the same."
         ) from error
 
 

@@ -19,6 +19,7 @@ from sfl.agents.sgm import SGMAgent
 from sfl.agents.sptm import SPTMAgent
 from sfl.core.config import require
 from sfl.core.errors import CheckpointError, UsageError
+from sfl.core.files import read_array
 from sfl.core.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.data.types import Agent, Array
 from sfl.envs import EnvConfig, world_name
@@ -138,7 +139,7 @@ def oracle_checkpoint(run: RunFolder, squares: Squares | None, window: Window) -
     names = sorted(path.name for path in run.checkpoints.iterdir() if path.name.isdigit())
     if not names:
         raise UsageError(f"{run.path} has no history checkpoints; {hint}")
-    walked = np.load(poses, allow_pickle=False)
+    walked = read_array(poses, poses.stat().st_size)  # as long as the run was
     return max(names, key=lambda name: (_covered(window.early(walked, int(name)), squares), int(name)))
 
 

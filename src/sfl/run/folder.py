@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import fcntl
-import gzip
+import io
 import json
 import os
 import shutil
@@ -17,8 +17,9 @@ from typing import Any, cast
 import numpy as np
 
 from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.core.config import from_json, require, to_json
-from sfl.core.errors import CheckpointError, UsageError
+from sfl.core.config import MOST, from_json, require, to_json
+from sfl.core.errors import CheckpointError, FileError, UsageError
+from sfl.core.files import MEGABYTE, read_json, read_text, write_text
 from sfl.data.types import Agent, AgentState, Array, EnvSpec
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.envs.vizdoom.board import FRAME_SHAPE
@@ -27,13 +28,15 @@ from sfl.run import checkpoint, checkpoint_header, inputs
 from sfl.run.config import Experiment
 from sfl.run.csv_table import CsvTable, damage, read_columns
 from sfl.run.device import prepare
-from sfl.run.disk import write_whole
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.metrics import columns
 from sfl.run.progress import note
 from sfl.run.rollout import Env
 
 LAST = "last"
+
+MOST_EPISODES = 256 * MEGABYTE
+"""Of rows of evaluation episodes: two million."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,9 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
     except FileExistsError:
         _start_over(path, experiment, seed)
     try:
-        write_whole(path / "system.json", json.dumps(facts, indent=2) + "\n")
+        write_text(path / "system.json", json.dumps(facts, indent=2) + "\n")
         inputs.keep(path, experiment)
-        write_whole(path / "config.json", _settings(experiment, seed))
+        write_text(path / "config.json", _settings(experiment, seed))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -180,11 +183,13 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
     file = RunFolder(Path(path)).config
     if not file.is_file():
         raise UsageError(f"{path} is not a run folder (it has no config.json); give e.g. runs/sfl-fourroom/seed-0000.")
-    try:
-        body = json.loads(file.read_text())
-        return from_json(Experiment, body["experiment"], str(file)), int(body["seed"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.") from error
+    body = read_json(file)
+    known = isinstance(body, dict) and {"experiment", "seed"} <= body.keys()
+    if not known:
+        raise FileError(f"{file} is no config.json of a run: it must hold an experiment and a seed.")
+    seed: int = from_json(int, body["seed"], f"{file}: seed")
+    require(seed >= 0, f"{file}: seed must be 0 or more, got {seed}.")
+    return from_json(Experiment, body["experiment"], str(file)), seed
 
 
 def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int]:
@@ -330,18 +335,19 @@ def _noted_tables(run: RunFolder) -> dict[str, Any]:
 def read_episodes(path: Path) -> list[EpisodeRow]:
     """Rows of an episodes.csv, also compressed (.csv.gz)."""
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-            reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != EPISODE_COLUMNS:
-                raise UsageError(f"{path} does not have the columns of episodes.csv: {','.join(EPISODE_COLUMNS)}.")
-            return [_episode_row(row) for row in reader]
+        reader = csv.DictReader(io.StringIO(read_text(path, MOST_EPISODES), newline=""))
+        if tuple(reader.fieldnames or ()) != EPISODE_COLUMNS:
+            raise FileError(f"{path} does not have the columns of episodes.csv: {','.join(EPISODE_COLUMNS)}.")
+        return [_episode_row(row) for row in reader]
     except (OSError, ValueError, TypeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read as evaluation episodes: {error}.") from error
+        raise FileError(f"{path} cannot be read as evaluation episodes: {error}.") from error
 
 
 def _episode_row(row: dict[str, Any]) -> EpisodeRow:
     numbers = ("seed", "env_steps", "pair", "budget", "success", "steps")
     found = EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})
+    if max(abs(getattr(found, name)) for name in numbers) >= MOST:
+        raise ValueError("a number is too large")
     if found.success not in (0, 1):
         raise ValueError(f"success is 0 or 1, not {found.success}")
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +12,19 @@ import numpy as np
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Door
 from minigrid.minigrid_env import MiniGridEnv
+from PIL import Image
 
 from sfl.core.config import require
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError
+from sfl.core.files import array_in, read_bytes
 from sfl.data.types import Array
 from sfl.envs import Pose
 from sfl.run.rollout import Env
 
 TILE_TOLERANCE = 12.0  # mean difference of colour values (0 to 255) up to which two tiles count as the same
 KNOWN_SHARE = 0.9  # share of a picture's tiles that must show this map; doors may be open or closed
+LONGEST = 4096  # pixels of the longer side of a picture that is read
+MOST_TILE = 64  # pixels of a tile in a picture of the map: each is compared with tiles that are drawn here
 NOBODY, UNKNOWN = -1, -2  # beside the four directions an agent can face
 
 
@@ -39,24 +46,27 @@ def read_goal(text: str, env: Env) -> Pose | Array:
         require(not looks_like_file, f"Goal file {text} does not exist; give a .npy or .png file, or x,y,degrees.")
         return parse_pose(text, "--goal")
     if path.suffix == ".npy":
-        return _read_array(path)
-    return goal_in_picture(f"Goal picture {path}", _read_picture(path), env)
+        goal = array_in(read_bytes(path), f"Goal file {path}")
+        require(bool(np.isfinite(goal).all()), f"Goal file {path} holds numbers that are none: NaN or infinite.")
+        return goal
+    name = f"Goal picture {path}"
+    return goal_in_picture(name, picture_in(read_bytes(path), name), env)
 
 
-def _read_array(path: Path) -> Array:
+_NO_PICTURE = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError)
+"""What Pillow raises of Python's own errors for pictures that are none or are cut off."""
+
+
+def picture_in(content: bytes, name: str) -> Array:
+    """The picture [H, W, 3] in a PNG or JPEG file. Its size is looked at before room is made for it."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"Goal file {path} is not a saved NumPy array: {error}.") from error
-
-
-def _read_picture(path: Path) -> Array:
-    import imageio.v3
-
-    try:
-        return np.asarray(imageio.v3.imread(path, mode="RGB", plugin="pillow"))
-    except (OSError, ValueError) as error:  # what pillow raises for files that are no pictures
-        raise UsageError(f"Goal file {path} cannot be read as a picture; give a .png or a saved .npy array.") from error
+        picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+        width, height = picture.size
+        if max(width, height) <= LONGEST:
+            return np.asarray(picture.convert("RGB"))
+    except (*_NO_PICTURE, Image.DecompressionBombError, struct.error, zlib.error) as error:
+        raise FileError(f"{name} cannot be read as a picture; give a PNG or JPEG file.") from error
+    raise FileError(f"{name} is {width}x{height} pixels; at most {LONGEST} are read.")
 
 
 def goal_in_picture(name: str, picture: Array, env: Env) -> Pose | Array:
@@ -79,6 +89,7 @@ def _pose_in_map(name: str, picture: Array, world: Any) -> Pose:
         f"{name} is {picture.shape[1]}x{picture.shape[0]} pixels; a picture of this "
         f"{world.width}x{world.height} map has as many whole tiles.",
     )
+    require(tile <= MOST_TILE, f"{name} has tiles of {tile} pixels; give one whose tiles have at most {MOST_TILE}.")
     tiles = picture.reshape(world.height, tile, world.width, tile, 3).swapaxes(1, 2).astype(float)
     seen = {(x, y): _agent_direction(tiles[y, x], world.grid.get(x, y)) for y, x in np.ndindex(tiles.shape[:2])}
     agents = [(x, y, direction) for (x, y), direction in seen.items() if direction not in (NOBODY, UNKNOWN)]

@@ -13,6 +13,7 @@ from sfl.core.seeding import spawn
 from sfl.data.types import Observation
 from sfl.envs import DoomConfig, Pose, Task, draw_tasks, make_env
 from sfl.run.chance import OUTCOMES, beside_text, is_random, random_rows, share_of, shown
+from sfl.run.config import MOST_EPISODES
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, eval_tasks, evaluate
 from sfl.run.folder import LAST, LoadedRun, load_run
 from sfl.run.goals import parse_pose, read_goal
@@ -64,7 +65,8 @@ def ask(
     threads: int = 1,
 ) -> Asked:
     """The tasks that these words choose, and the run as it was at a checkpoint."""
-    require(episodes is None or episodes >= 1, f"--episodes must be 1 or more, got {episodes}.")
+    fits = 1 <= (1 if episodes is None else episodes) <= MOST_EPISODES
+    require(fits, f"--episodes must be 1 to {MOST_EPISODES:,}, got {episodes}.")
     run = load_run(path, checkpoint, device, threads)
     if goal is not None or start is not None:
         chosen = level is not None or pairs is not None or pairs_seed is not None

@@ -13,7 +13,8 @@ import numpy as np
 from sfl.agents import AgentConfig, agent_name, make_agent
 from sfl.agents.sfl.config import recommended
 from sfl.core.config import from_json, require, to_json
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError, UsageError
+from sfl.core.files import read_json, write_text
 from sfl.core.seeding import spawn
 from sfl.data.types import Agent, EnvSpec, Observation, Policy
 from sfl.envs import (
@@ -114,13 +115,14 @@ class SFL:
     def save(self, path: Path | str) -> None:
         """Write the agent to a folder: weights, graph, replay and settings, without pickle."""
         target = Path(path)
-        if target.exists() and not (target / "agent.json").is_file():
+        ours = [(target / name).exists() for name in ("agent.json", "checkpoint")]  # one alone: its disk was full
+        if target.exists() and not any(ours):
             raise UsageError(f"{target} exists and is no saved agent; choose another path.")
         target.mkdir(parents=True, exist_ok=True)
         snapshot = checkpoint.Checkpoint(self.agent.state_dict(), self.env_name, self.spec, self.env_steps)
         checkpoint.save(target / "checkpoint", snapshot)
         body = {"agent": to_json(self.config), "spec": to_json(self.spec), "env": self.env_name, "seed": self.seed}
-        (target / "agent.json").write_text(json.dumps(body, indent=2) + "\n")
+        write_text(target / "agent.json", json.dumps(body, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path | str, env: EnvLike | None = None, device: str = "auto") -> SFL:
@@ -133,12 +135,15 @@ class SFL:
         file = Path(path) / "agent.json"
         if not file.is_file():
             raise UsageError(f"{path} is neither a saved agent (agent.json) nor a run folder (config.json).")
-        body = json.loads(file.read_text())
+        body = read_json(file)
+        if not isinstance(body, dict) or not {"agent", "spec", "env", "seed"} <= body.keys():
+            raise FileError(f"{file} is no saved agent: it must hold agent, spec, env and seed.")
+        seed: int = from_json(int, body["seed"], f"{file}: seed")
         config, spec = from_json(AgentConfig, body["agent"], str(file)), from_json(EnvSpec, body["spec"], str(file))
         envs = [] if env is None else _environments(env)
-        name = _env_name(envs[0]) if envs else body["env"]
+        name = _env_name(envs[0]) if envs else from_json(str, body["env"], f"{file}: env")
         made = cls.__new__(cls)
-        made._set_up(make_agent(config, spec, body["seed"], resolve(device)), config, spec, body["seed"], envs, name)
+        made._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, name)
         snapshot = checkpoint.load(Path(path) / "checkpoint", name, env_spec(envs[0], len(envs)) if envs else spec)
         made._check_env_count()
         checkpoint.check_keys(Path(path), snapshot.agent.networks, made.agent.state_dict().networks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from pathlib import Path
 from sfl.agents import AgentConfig
 from sfl.agents.mss.config import FrameMSSConfig
 from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.core.errors import SflError
+from sfl.core.errors import FileError, SflError
+from sfl.core.files import json_in
 from sfl.learners.networks import NetworkConfig
 from sfl.nn.weights import find_weights, read_header, tensor_sizes
 
@@ -69,22 +69,32 @@ def _of_networks(path: Path) -> list[Pretraining]:
 def cards_in(header: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
     """The card of each network of a file; a file without a list of them has one card, that of its last training."""
     if "cards" in header:
-        cards: dict[str, Mapping[str, str]] = json.loads(header["cards"])
-        return cards
+        cards = json_in(header["cards"], "the cards of the networks")
+        if isinstance(cards, dict) and all(_is_card(card) for card in cards.values()):
+            return cards
+        raise FileError("The cards of the networks are no sentences by name.")
     trained = re.match(r"sfl network train (\w+) ", header.get("command", ""))
     return {} if trained is None else {trained[1]: header}
 
 
+_COUNT = r"\d[\d,]{0,18}"
+
+
+def _is_card(card: object) -> bool:
+    return isinstance(card, dict) and all(isinstance(words, str) for words in card.values())
+
+
 def spent_by_card(card: Mapping[str, str], network: str, file: str, frozen: int = 0) -> Pretraining:
     """Read the sentences of `training_card` (run/encoder/card.py); files of any age have these."""
-    frames = re.match(r"([\d,]+) frames ", card.get("data", ""))
+    frames = re.match(rf"({_COUNT}) frames ", card.get("data", ""))
+    steps = re.fullmatch(_COUNT, card.get("steps", ""))
     times, _, machine = card.get("time", "").rpartition(" on ")
-    seconds = [_number(found) for found in re.findall(r"([\d,]+) s\b", times)]
+    seconds = [_number(found) for found in re.findall(rf"({_COUNT}) s\b", times)]
     return Pretraining(
         network=network,
         file=file,
         env_steps=0 if WALKS_OF in card else None if frames is None else _number(frames[1]),
-        gradient_steps=int(card["steps"]) if "steps" in card else 0 if card else None,
+        gradient_steps=0 if card and "steps" not in card else None if steps is None else _number(steps[0]),
         seconds=float(sum(seconds)) if seconds else None,
         machine=machine,
         frozen=frozen,

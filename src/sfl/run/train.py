@@ -12,6 +12,7 @@ from typing import Any, cast
 from sfl.agents import agent_name, make_agent, wants_poses
 from sfl.core.config import to_json
 from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.core.files import has_no_room
 from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.data.types import Agent, EnvSpec, OracleAgent, Policy
 from sfl.envs import world_name
@@ -160,7 +161,7 @@ class _Training:
         except KeyboardInterrupt as error:
             raise RunStoppedError(f"stopped without saving; {self._how_to_resume()}") from error
         except OSError as error:
-            if checkpoint.is_disk_full(error):
+            if has_no_room(error):
                 raise SflError(f"The disk is full; {self._how_to_resume()}") from error
             raise
 

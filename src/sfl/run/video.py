@@ -10,6 +10,8 @@ import imageio_ffmpeg
 import numpy as np
 
 from sfl.core.config import require
+from sfl.core.errors import SflError
+from sfl.core.files import written
 from sfl.data.types import Array, Explanation, Observation, Policy, WeighingPolicy
 from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.run.evaluate import EpisodeRow, evaluate
@@ -37,21 +39,34 @@ def record(run: Path | str, level: str | None = None, beside: Path | str | None 
     folder = runs[0].folder.path if len(runs) == 1 else runs[0].folder.path.parent
     path = RunFolder(folder).figures / "episode.mp4"
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp.mp4")
-    film = _Film(draft)
     try:
-        cameras = [_Camera(frozen(run), Painter(run, env, task)) for run, env in zip(runs, envs, strict=True)]
-        stage = _Stage(cameras, film)
-        rows = evaluate(stage, envs, [task] * len(runs), seed=runs[0].seed, watch=stage.watch)
-        stage.finish(rows)
-        film.close()
-        draft.replace(path)
+        with written(path) as draft:
+            film = _Film(draft)
+            try:
+                cameras = [_Camera(frozen(run), Painter(run, env, task)) for run, env in zip(runs, envs, strict=True)]
+                stage = _Stage(cameras, film)
+                rows = evaluate(stage, envs, [task] * len(runs), seed=runs[0].seed, watch=stage.watch)
+                stage.finish(rows)
+            finally:
+                film.close()
+            _require_whole(draft, path)
     finally:
-        film.close()
-        draft.unlink(missing_ok=True)
         for env in envs:
             env.close()
     return path
+
+
+def _require_whole(draft: Path, path: Path) -> None:
+    """ffmpeg does not tell those who ask it for a film how it ended: the parts must fill the file, the index too."""
+    content, parts, place = draft.read_bytes() if draft.exists() else b"", set(), 0
+    while place + 8 <= len(content):
+        size = int.from_bytes(content[place : place + 4])
+        parts.add(content[place + 4 : place + 8])
+        place += max(size, 8)
+    if place != len(content) or not {b"mdat", b"moov"} <= parts:
+        raise SflError(
+            f"{path} was not written, because ffmpeg did not come to its end; if the disk is full, make room."
+        )
 
 
 def _require_one_world(runs: list[LoadedRun]) -> None:
@@ -81,10 +96,14 @@ class _Film:
         """One more frame; the first decides the size."""
         if self._send is None:
             size = (frame.shape[1], frame.shape[0])
-            writer = imageio_ffmpeg.write_frames(self._path, size, fps=FPS, quality=8, macro_block_size=2)
+            words = {"output_params": ["-f", "mp4"], "ffmpeg_log_level": "quiet"}
+            writer = imageio_ffmpeg.write_frames(self._path, size, fps=FPS, quality=8, macro_block_size=2, **words)
             writer.send(None)
             self._send, self._close = writer.send, writer.close
-        self._send(np.ascontiguousarray(frame))
+        try:
+            self._send(np.ascontiguousarray(frame))
+        except OSError:  # ffmpeg has ended early; what it has written is looked at in the end
+            self._send = lambda _: None
 
     def close(self) -> None:
         """Write the end of the file; more than once does no harm."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -18,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from sfl.core.errors import SflError, UsageError
+from sfl.core.files import require_replaceable, write_bytes
 from sfl.envs import Task
 from sfl.run.device import resolve
 from sfl.run.folder import LAST
@@ -50,18 +50,13 @@ def export(paths: Sequence[Path | str], file: Path, device: str = "cpu", demo: b
         raise UsageError(f"--export writes a page, got {file}; give a name that ends in .html.")
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise UsageError(f"--export cannot write {file}; give the name of a file in a folder that exists.")
+    require_replaceable(file)
     studio = Studio(paths, resolve(device), demo)
     try:
         page = one_file(documents(studio)).encode()
     finally:
         studio.close()
-    draft = file.with_name(file.name + ".tmp")
-    try:
-        draft.write_bytes(page)
-        os.replace(draft, file)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise UsageError(f"{file} cannot be written ({error}); choose another place.") from error
+    write_bytes(file, page)
     return f"{file} ({len(page) / 1e6:.1f} MB)"
 
 

@@ -11,7 +11,6 @@ import io
 import os
 import threading
 import time
-import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from sfl.agents import field_score
-from sfl.core.errors import SflError
+from sfl.core.errors import FileError, SflError
+from sfl.core.files import MEGABYTE, read_arrays
 from sfl.data.types import Array, FieldPolicy
 from sfl.run.folder import LoadedRun
 from sfl.run.progress import note
@@ -36,6 +36,9 @@ EMBEDDED, COMPARED = 8, 32
 
 WAITING = 8
 """Tables that may wait to be made."""
+
+MOST_KEPT = 1024 * MEGABYTE
+"""Of a table: 20,000 views."""
 
 LOOKING = 3
 """Frozen agents that are kept to look at views from exact poses."""
@@ -252,14 +255,14 @@ def _file(run: Run, key: Key) -> Path:
 def _read(file: Path) -> Table | None:
     """A table that was kept; None where there is none, or none that is whole."""
     try:
-        with np.load(file, allow_pickle=False) as kept:
-            poses, embedded, scores, ends = (kept[name] for name in ("poses", "embedded", "scores", "ends"))
+        kept = read_arrays(file, MOST_KEPT)
+        poses, embedded, scores, ends = (kept[name] for name in ("poses", "embedded", "scores", "ends"))
         count = len(poses)
         fits = poses.shape == (count, 3) and scores.shape == (count, count) and ends.shape == (3,)
         if not fits or embedded.ndim != 2 or len(embedded) != count:
             return None
         return Table(poses, float(ends[0]), embedded, scores, (float(ends[1]), float(ends[2])))
-    except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile):
+    except (OSError, KeyError, FileError):
         return None
 
 

@@ -7,8 +7,6 @@ are remembered, `edges.forget_after`).
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,6 +19,7 @@ from sfl.agents.sfl.config import AnySFLConfig, in_force
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core.errors import CheckpointError, SflError
+from sfl.core.files import array_in, arrays_in
 from sfl.data.types import Array
 from sfl.graph.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
 from sfl.graph.navigator import NavigatorConfig
@@ -87,13 +86,11 @@ class Graphs:
 
     def _unpack(self, run: Run, name: str) -> tuple[Document, dict[str, Array], Array]:
         header, files, _ = run.read(name, FILES)
-        try:
-            with np.load(io.BytesIO(files["graph.npz"]), allow_pickle=False) as packed:
-                arrays = {key: packed[key] for key in (*COLUMNS, *EDGE_COLUMNS) if key in packed.files}
-            poses = np.load(io.BytesIO(files["landmark_poses.npy"]), allow_pickle=False)
-        except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"The graph of checkpoint {name} cannot be read ({error}).") from error
-        return header, arrays, poses
+        if absent := [file for file in FILES if file not in files]:
+            raise CheckpointError(f"The graph of checkpoint {name} cannot be read: it has no {absent[0]}.")
+        every = arrays_in(files["graph.npz"], f"graph.npz of checkpoint {name}")
+        arrays = {key: every[key] for key in (*COLUMNS, *EDGE_COLUMNS) if key in every}
+        return header, arrays, array_in(files["landmark_poses.npy"], f"landmark_poses.npy of checkpoint {name}")
 
     def _coverage(self, run: Run, env_steps: int) -> Document | None:
         """How often training had been in each square by then: the last checkpoint knows where it was at each step."""
@@ -119,7 +116,7 @@ def _trail(run: Run) -> Array:
     _, files, _ = run.read(LAST, ("poses.npy",))
     if "poses.npy" not in files:
         return np.zeros((0, 3), np.float32)
-    return np.asarray(np.load(io.BytesIO(files["poses.npy"]), allow_pickle=False))
+    return array_in(files["poses.npy"], "poses.npy of the last checkpoint")
 
 
 def edge_columns(arrays: Mapping[str, Array], agent: AgentConfig) -> dict[str, Array]:

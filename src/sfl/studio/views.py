@@ -17,6 +17,7 @@ from sfl.core.config import require
 from sfl.core.errors import SflError, UsageError
 from sfl.data.types import Array, Explanation, Observation
 from sfl.envs.vizdoom.board import FRAME_SHAPE
+from sfl.run.goals import picture_in
 from sfl.run.grid_frames import Pictures
 from sfl.run.paint import fitted
 from sfl.run.rollout import Env
@@ -29,9 +30,6 @@ TILES = (8, 32)
 
 QUALITY = 85
 """Of the frames of a maze, as JPEG: a tenth of the size, and nobody measures them."""
-
-LONGEST = 4096
-"""Pixels of the longer side of a picture that a page sends."""
 
 PROPORTION = 0.02
 """Share by which a picture may be wider or higher than the frames of a maze."""
@@ -92,14 +90,10 @@ def read_picture(address: str) -> Array:
     require(found is not None, "A goal picture must be data:image/png;base64,... or data:image/jpeg;base64,...")
     assert found is not None
     try:
-        picture = Image.open(io.BytesIO(base64.b64decode(found[1])), formats=("PNG", "JPEG"))
-        width, height = picture.size
-        small = max(width, height) <= LONGEST
-        require(small, f"The goal picture is {width}x{height} pixels; at most {LONGEST} are read.")
-        return np.asarray(picture.convert("RGB"))
-    # What Pillow raises for pictures that are none, that are cut off, or that would not fit into memory.
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise UsageError("The goal picture cannot be read; give a PNG or JPEG file.") from error
+        content = base64.b64decode(found[1])
+    except ValueError as error:
+        raise UsageError("The goal picture cannot be read: its base64 is damaged.") from error
+    return picture_in(content, "The goal picture")
 
 
 def as_frame(picture: Array) -> Observation:

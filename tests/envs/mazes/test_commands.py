@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(place: Path, mon
     def fail(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfl.envs.mazes.files.os.replace", fail)
+    monkeypatch.setattr("sfl.core.files.os.replace", fail)
     with pytest.raises(OSError, match="No space left"):
         write_whole(place / "corner.txt", b"new", force=True)
     assert (place / "corner.txt").read_text() == CORNER

@@ -109,7 +109,7 @@ def test_missing_folders_and_files_are_named(tmp_path: Path, monkeypatch: pytest
 
 def test_foreign_files_are_named(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "picture.txt").write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(UsageError, match=r"picture\.txt is no text; a layout is drawn with"):
+    with pytest.raises(UsageError, match=r"picture\.txt is no text in UTF-8"):
         load_maze(str(tmp_path / "picture.txt"))
     (folder / "test-1.wad").write_bytes(pwad(("MAP01", b""), *hexen_room()))
     with pytest.raises(UsageError, match=r"^No map 'MAP05'\. .*test-1\.wad has MAP01\.$"):
@@ -122,7 +122,9 @@ def test_foreign_files_are_named(tmp_path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("content", ["[]x", "[1]", '{"easy": [[1, 2]]}', '{"easy": 3}', '{"steep": [[1, 2, 3]]}'])
 def test_wrong_regions_are_refused(content: str, folder: Path) -> None:
     (folder / "pairs" / "test-1-fixed-regions.json").write_text(content)
-    with pytest.raises(UsageError, match=r"regions\.json must hold lists of \[x, y, radius\] by level: easy, medium, "):
+    with pytest.raises(
+        UsageError, match=r"regions\.json (is no whole JSON|must hold lists of \[x, y, radius\] by level: easy, )"
+    ):
         load_maze("test-1", folder)
 
 

@@ -57,7 +57,7 @@ def retexture(maze: Maze, textures: Textures, names: Sequence[str] = ()) -> Maze
     draw, source = partial(textures.walls, names=names), f"{maze.map_name} of {maze.name}"
     body = map_lumps(lumps, maze.map_name)
     if body[1].name == "TEXTMAP":
-        fresh = [Lump(lump.name, _new_text(lump.body, draw)) if lump is body[1] else lump for lump in body]
+        fresh = [Lump(lump.name, _new_text(lump.body, draw, source)) if lump is body[1] else lump for lump in body]
     else:
         bodies = retexture_hexen({lump.name: lump.body for lump in body}, draw, source)
         fresh = [Lump(name, content) for name, content in bodies.items()]
@@ -89,8 +89,8 @@ def _drawing(lumps: Sequence[Lump], name: str) -> Layout | None:
     return None if body is None else read_layout(body.decode("utf-8", "replace"), name)
 
 
-def _new_text(body: bytes, draw: partial[list[str]]) -> bytes:
-    return retexture_udmf(body.decode("utf-8", "replace"), draw).encode()
+def _new_text(body: bytes, draw: partial[list[str]], source: str) -> bytes:
+    return retexture_udmf(body.decode("utf-8", "replace"), draw, source).encode()
 
 
 def _listed(names: Sequence[str]) -> str:

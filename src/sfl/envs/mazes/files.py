@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
+from sfl.core.files import require_replaceable, write_bytes
 from sfl.envs.mazes.build import bundle, retexture
 from sfl.envs.mazes.library import load_maze, own_mazes, texture_set
 from sfl.envs.mazes.textures import Textures
@@ -17,7 +17,7 @@ MOST_COPIES = 999  # a map's name has eight letters and the engine's are MAP01, 
 
 def check_free(path: Path, force: bool) -> None:
     """Refuse a file that exists already, before any work is done for it."""
-    require(not path.is_dir(), f"{path} is a folder; name a file by --out.")
+    require_replaceable(path)
     if path.exists() and not force:
         raise UsageError(f"{path} exists already; choose another place with --out, or replace it with --force.")
 
@@ -25,14 +25,7 @@ def check_free(path: Path, force: bool) -> None:
 def write_whole(path: Path, data: bytes, force: bool = False) -> Path:
     """Write a file; its folder is made, and what it held stays whole until the new content is."""
     check_free(path, force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        draft.write_bytes(data)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return path
+    return write_bytes(path, data)
 
 
 def build_file(layout: str, out: Path, textures: Textures, force: bool = False) -> Path:

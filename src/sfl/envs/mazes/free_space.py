@@ -24,6 +24,7 @@ from sfl.envs.mazes.maze import Maze
 
 PLAYER_RADIUS = 16.0
 TOUCH = 0.01  # units: a wall that only touches the player does not block; the engine's positions are rounded
+MOST_POINTS, MOST_FREE = 4_000_000, 500_000  # of the lattice, and of those free; the paper's have up to 45,286
 SIGHT = 12  # cells: up to here a free straight line counts as it is; the lattice alone is up to 12% off at 20 units
 
 Step = tuple[int, int]
@@ -74,13 +75,16 @@ class FreeSpace:
         ends = walls.reshape(-1, 2)
         origin = np.floor(ends.min(0) / cell) * cell
         shape = tuple(np.ceil((ends.max(0) - origin) / cell).astype(int) + 1)
+        _require_room(maze, shape, int(np.prod(shape)), MOST_POINTS)
         everywhere = cls(walls, radius, cell, origin, _raster(walls, radius, cell, origin, shape))
         here = np.array([maze.start[:2]])
         if not everywhere.contains(here)[0]:
             raise UsageError(f"Maze {maze.name!r}: its start {maze.start[:2]} lies in a wall; move it.")
         labels, _ = ndimage.label(everywhere.mask)
         around = everywhere._look_up(labels, here, _square(0, 1), 0)
-        return cls(walls, radius, cell, origin, np.isin(labels, around[around > 0]))
+        mask = np.isin(labels, around[around > 0])
+        _require_room(maze, shape, int(mask.sum()), MOST_FREE)
+        return cls(walls, radius, cell, origin, mask)
 
     @cached_property
     def area(self) -> float:
@@ -202,6 +206,16 @@ class FreeSpace:
         """[N] bool: some wall enters the player's square."""
         chunks = np.array_split(xy, len(xy) * len(self.walls) // 1_000_000 + 1)
         return np.concatenate([_enters(self.walls, part[:, None], self.radius).any(1) for part in chunks])
+
+
+def _require_room(maze: Maze, shape: tuple[int, ...], points: int, most: int) -> None:
+    """Refuse what would take gigabytes: as often as not it is a maze with a hole, and what is free is all around."""
+    if points > most:
+        x, y = shape
+        raise UsageError(
+            f"Maze {maze.name!r} has {points:,} places on a lattice of {x:,} x {y:,}, at most {most:,} fit; make it "
+            "smaller, and look whether its walls are closed."
+        )
 
 
 def _enters(walls: Array, centres: Array, radius: float) -> Array:

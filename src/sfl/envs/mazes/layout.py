@@ -36,6 +36,9 @@ LEVELS = {"1": "easy", "2": "medium", "3": "hard", "4": "hardest"}
 _MARKS = set("#.S") | set(LEVELS)
 _KEYS = ("name", "cell", "heading")
 _WIDEST = 32_000  # Doom's coordinates end at 32,767
+_NARROWEST = 40
+_MOST_CELLS = _WIDEST // _NARROWEST
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +87,15 @@ def _runs(marked: Array, most: int) -> list[tuple[int, int]]:
 def read_layout(text: str, source: str) -> Layout:
     """Check a drawing; `source` is its file's name without the ending, for complaints and as the default name."""
     header, rows = _split(text, source)
+    largest = max(len(rows), *map(len, rows))
+    require(largest <= _MOST_CELLS, f"Layout {source} is {largest:,} cells wide; at most {_MOST_CELLS} fit into a map.")
     _check_marks(rows, source)
     marks = np.array([list(row) for row in rows])
     cells = marks != "#"
     require(bool(cells.any()), f"Layout {source} has no free cell; draw some with '.'.")
     _check_border(cells, source)
     cell, heading = _number(header, "cell", 64.0, source), _number(header, "heading", 0.0, source)
-    require(40 <= cell <= 1024, f"Layout {source}: cell must be 40 to 1024 units, got {cell:g}.")
+    require(_NARROWEST <= cell <= 1024, f"Layout {source}: cell must be {_NARROWEST} to 1024 units, got {cell:g}.")
     size = max(cells.shape) * cell
     require(size <= _WIDEST, f"Layout {source} is {size:g} units wide; Doom's maps end at {_WIDEST}.")
 
@@ -101,7 +106,10 @@ def read_layout(text: str, source: str) -> Layout:
     require(len(starts) == 1, f"Layout {source} needs exactly one start 'S', it has {len(starts)}.")
     regions = {level: tuple((x, y, cell / 2) for x, y in middles(mark)) for mark, level in LEVELS.items()}
     drawn = {level: discs for level, discs in regions.items() if discs}
-    return Layout(header.get("name", source), cell, cells, (*starts[0], heading % 360), drawn, text)
+    name = header.get("name", source)
+    good = name.isprintable() and 0 < len(name) <= _LONGEST_NAME
+    require(good, f"Layout {source}: name must be 1 to {_LONGEST_NAME} letters and signs, got {name!r:.80}.")
+    return Layout(name, cell, cells, (*starts[0], heading % 360), drawn, text)
 
 
 def _split(text: str, source: str) -> tuple[dict[str, str], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError, unknown_name
+from sfl.core.files import read_bytes, read_json, text_in
 from sfl.envs.mazes.build import build_maze, read_maze, retexture
 from sfl.envs.mazes.freedoom import wall_textures
 from sfl.envs.mazes.layout import LEVELS, Layout, read_layout
@@ -112,7 +112,7 @@ def texture_set(kind: Kind, maze_dir: Path | None) -> TextureSet:
     path = Path(given or "") / f"textures-{kind}.txt"
     if not given or not path.is_file():
         return TextureSet(WALLS[kind])
-    listed = [line.strip().upper() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    listed = [line.strip().upper() for line in read_bytes(path).decode("utf-8", "replace").splitlines() if line.strip()]
     known = wall_textures()
     names = tuple(name for name in dict.fromkeys(listed) if name in known)
     if not names:
@@ -136,9 +136,9 @@ def _read_regions(path: Path) -> Mapping[str, tuple[Disc, ...]]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
         regions = {level: tuple((float(x), float(y), float(r)) for x, y, r in content[level]) for level in content}
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):  # JSON of another shape
         regions = {"": ()}
     levels = tuple(LEVELS.values())
     require(set(regions) <= set(levels), f"{path} must hold lists of [x, y, radius] by level: {', '.join(levels)}.")
@@ -146,16 +146,12 @@ def _read_regions(path: Path) -> Mapping[str, tuple[Disc, ...]]:
 
 
 def _read_drawing(path: Path) -> Layout:
-    try:
-        text = _read_bytes(path, "layout").decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text; a layout is drawn with '#' and '.'.") from None
-    return read_layout(text, path.stem)
+    return read_layout(text_in(_read_bytes(path, "layout"), str(path)), path.stem)
 
 
 def _read_bytes(path: Path, what: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise UsageError(f"Cannot read the {what} from {path}: {error.strerror}.") from error
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError
 
 _HEADER = struct.Struct("<4sii")  # magic, lump count, place of the directory
 _ENTRY = struct.Struct("<ii8s")  # place, size, name
@@ -29,6 +29,10 @@ _BINARY_MAP = frozenset(
 )
 
 
+MOST_LUMPS = 100_000
+"""Thirty times as many as the game's own WAD has."""
+
+
 @dataclass(frozen=True)
 class Lump:
     """One named piece of a WAD."""
@@ -40,15 +44,20 @@ class Lump:
 def read_wad(data: bytes, source: str) -> list[Lump]:
     """All lumps in order; `source` names the file in complaints."""
     if len(data) < _HEADER.size or data[:4] not in (b"PWAD", b"IWAD"):
-        raise UsageError(f"{source} is not a WAD: it does not begin with PWAD or IWAD.")
+        raise FileError(f"{source} is not a WAD: it does not begin with PWAD or IWAD.")
     _, count, place = _HEADER.unpack_from(data)
     if count < 0 or place < 0 or place + count * _ENTRY.size > len(data):
-        raise UsageError(f"{source} is cut off: its directory of {count} lumps lies beyond its {len(data)} bytes.")
-    lumps = []
+        raise FileError(f"{source} is cut off: its directory of {count} lumps lies beyond its {len(data)} bytes.")
+    if count > MOST_LUMPS:
+        raise FileError(f"{source} has {count:,} lumps; a WAD of mazes has at most {MOST_LUMPS:,}.")
+    lumps, room = [], 2 * len(data)  # lumps may share bytes; all of them the whole file would be too many
     for begin, size, raw in _ENTRY.iter_unpack(data[place : place + count * _ENTRY.size]):
         name = lump_name(raw)
         if size < 0 or (size and (begin < 0 or begin + size > len(data))):
-            raise UsageError(f"{source} is cut off: its lump {name} lies beyond its {len(data)} bytes.")
+            raise FileError(f"{source} is cut off: its lump {name} lies beyond its {len(data)} bytes.")
+        room -= size
+        if room < 0:
+            raise FileError(f"{source} is damaged: its lumps hold more than there is in its {len(data)} bytes.")
         lumps.append(Lump(name, data[begin : begin + size] if size else b""))
     return lumps
 

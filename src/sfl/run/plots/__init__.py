@@ -27,6 +27,7 @@ def draw(runs: Sequence[Path | str]) -> list[Path]:
     with its error over seeds, into the folder `figures` beside the first.
     """
     paths = _checked(runs)
+    success = _success(paths, SCREEN)  # first: what cannot be read is refused before anything is written
     files = []
     for path in paths:
         run = load_run(path, device="cpu")
@@ -34,7 +35,6 @@ def draw(runs: Sequence[Path | str]) -> list[Path]:
         if (indicators := indicators_figure(run)) is not None:
             figures["indicators"] = indicators
         files += [save_png(figure, run.folder.figures / f"{name}.png") for name, figure in figures.items()]
-    success = _success(paths, SCREEN)
     return files + [save_png(plate.figure, _shared(paths) / f"{name}.png") for name, plate in success.items()]
 
 
@@ -45,17 +45,18 @@ def draw_paper(runs: Sequence[Path | str], form: Form = "pdf") -> list[Path]:
     the coverage of runs in one maze) into the folder `figures/paper` beside the first.
     """
     paths = _checked(runs)
+    success = _success(paths, PAPER)
     files, sites = [], []
     for path in paths:
         run = load_run(path, device="cpu")
         plates = _run_plates(run, PAPER)
         if len(paths) == 1:
-            plates |= _success(paths, PAPER)
+            plates |= success
         files += save_plates(plates, run.folder.figures / "paper", form)
         if (site := maze_site(run, PAPER)) is not None and len(run.poses):
             sites.append(site)
     if len(paths) > 1:
-        files += save_plates(_coverage(sites) | _success(paths, PAPER), _shared(paths) / "paper", form)
+        files += save_plates(_coverage(sites) | success, _shared(paths) / "paper", form)
     return files
 
 

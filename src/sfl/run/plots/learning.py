@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sfl.core.config import require
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError, UsageError
+from sfl.core.files import read_text
 from sfl.data.types import Array
 from sfl.envs.mazes.files import check_free
-from sfl.run.plots.saving import DPI
+from sfl.run.plots.saving import save_png
 from sfl.run.plots.success import CURVES
 
 COLUMNS = ("step", "loss", "accuracy")
@@ -28,21 +30,22 @@ def draw_learning(files: Sequence[Path], out: Path, force: bool = False) -> None
     check_free(out, force)
     curves = {file.stem: read_curve(file) for file in files}
     require(len(curves) == len(files), "Two of the curves have the same name; give each file another.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    learning_figure(curves).savefig(out, dpi=DPI, bbox_inches="tight", facecolor="white")
+    save_png(learning_figure(curves), out)
 
 
 def read_curve(file: Path) -> Array:
     """[3, N] steps, losses and accuracies."""
     make = "`sfl network train` and `sfl encoder train` write such files"
     try:
-        with file.open(newline="") as lines:
-            rows = [[float(row[name]) for name in COLUMNS] for row in csv.DictReader(lines)]
+        reader = csv.DictReader(io.StringIO(read_text(file), newline=""))
+        rows = [[float(row[name]) for name in COLUMNS] for row in reader]
     except OSError as error:
         raise UsageError(f"Cannot read a loss curve from {file}: {error.strerror}; {make}.") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{file} is no loss curve, with the columns {', '.join(COLUMNS)}; {make}.") from error
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise FileError(f"{file} is no loss curve, with the columns {', '.join(COLUMNS)}; {make}.") from error
     require(bool(rows), f"{file} holds no rows; {make}.")
+    whole = bool(np.isfinite(rows).all()) and np.abs(rows).max() < 1e15
+    require(whole, f"{file} holds numbers that are no losses of any training; {make}.")
     return np.array(rows).T
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from sfl.envs.mazes.free_space import FreeSpace
 from sfl.envs.tasks import Pose
 from sfl.envs.vizdoom import DoomMaze
 from sfl.run.plots.marks import DARK, LEVELS, RED, corners, dot_sample, draw_walls, mark_sample
-from sfl.run.plots.saving import DPI
+from sfl.run.plots.saving import png_of
 from sfl.run.plots.style import COLUMN, SCREEN, Style, legend_below
 
 GOALS = 12  # drawn for each level
@@ -44,9 +43,7 @@ def draw_maze(maze: Maze, out: Path, pairs: Path | None, view_count: int, seed: 
     shown = zip(poses, _frames(maze, poses), looks, strict=True)
     views = [View(pose, frame, caption, colour) for pose, frame, (caption, colour) in shown]
     figure = maze_figure(maze, free, goals, views, SCREEN)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=DPI, bbox_inches="tight", facecolor="white")
-    return write_whole(out, picture.getvalue(), force)
+    return write_whole(out, png_of(figure), force)
 
 
 def _poses(maze: Maze, free: FreeSpace, count: int, rng: np.random.Generator) -> list[Pose]:

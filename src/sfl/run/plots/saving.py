@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from sfl.core.files import write_bytes, write_text
 from sfl.run.plots.style import Plate
 
 Form = Literal["pdf", "svg"]
@@ -25,20 +27,26 @@ SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 def save_png(figure: Figure, path: Path) -> Path:
     """As large as what was drawn."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI, bbox_inches="tight", facecolor="white")
-    return path
+    return write_bytes(path, png_of(figure))
+
+
+def png_of(figure: Figure) -> bytes:
+    """The content of a file. On a disk that is full, what draws into a file complains in words of its own."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=DPI, bbox_inches="tight", facecolor="white")
+    return picture.getvalue()
 
 
 def save_vector(figure: Figure, path: Path) -> Path:
     """As wide as the figure was made, so that letters keep their size in print; as high as what was drawn."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    picture, form = io.BytesIO(), path.suffix.removeprefix(".")
     with matplotlib.rc_context(SETTINGS):
         figure.draw_without_rendering()  # panels find their places only now
         drawn = figure.get_tightbbox()
         box = Bbox.from_extents(0, drawn.y0 - MARGIN, figure.get_figwidth(), drawn.y1 + MARGIN)
-        figure.savefig(path, bbox_inches=box, metadata={"Date" if path.suffix == ".svg" else "CreationDate": None})
-    return path
+        date = {"Date" if form == "svg" else "CreationDate": None}
+        figure.savefig(picture, format=form, bbox_inches=box, metadata=date)
+    return write_bytes(path, picture.getvalue())
 
 
 def save_plates(plates: Mapping[str, Plate], folder: Path, form: Form) -> list[Path]:
@@ -47,11 +55,9 @@ def save_plates(plates: Mapping[str, Plate], folder: Path, form: Form) -> list[P
         return []
     files = [save_vector(plate.figure, folder / f"{name}.{form}") for name, plate in plates.items()]
     lines = [f"**{file.name}**: {plate.caption}" for file, plate in zip(files, plates.values(), strict=True)]
-    captions = folder / "captions.md"
-    captions.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    latex = folder / "captions.tex"
-    latex.write_text("\n".join(_latex(name, plate) for name, plate in plates.items()), encoding="utf-8")
-    return [*files, captions, latex]
+    captions = write_text(folder / "captions.md", "\n\n".join(lines) + "\n")
+    latex = "\n".join(_latex(name, plate) for name, plate in plates.items())
+    return [*files, captions, write_text(folder / "captions.tex", latex)]
 
 
 def _latex(name: str, plate: Plate) -> str:

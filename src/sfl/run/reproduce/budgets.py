@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,8 @@ from sfl.agents.episodic_curiosity import ECConfig
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
-from sfl.core.errors import CheckpointError
+from sfl.core.errors import CheckpointError, FileError
+from sfl.core.files import read_json
 from sfl.learners.networks import NetworkConfig
 from sfl.nn.weights import tensor_sizes
 from sfl.run.checkpoint import present
@@ -131,8 +131,8 @@ def _pretrained(run: RunFolder) -> list[Pretraining]:
 def _facts(run: RunFolder) -> dict[str, Any]:
     """What the run noted of its machine; nothing where the file is gone or damaged, so that the sums say "at least"."""
     try:
-        facts = json.loads((run.path / "system.json").read_text())
-    except (OSError, ValueError):
+        facts = read_json(run.path / "system.json")
+    except (OSError, FileError):
         return {}
     return facts if isinstance(facts, dict) else {}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sfl.core.files import write_text
 from sfl.run.console import csv_text
 from sfl.run.reproduce import budget_cells
 from sfl.run.reproduce.layout import Cells, Grid, Paragraph, Picture, Section, as_html, as_markdown
@@ -29,18 +30,8 @@ def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> l
     texts["budgets.csv"] = csv_text(spent or [dict.fromkeys(budget_cells.CSV_COLUMNS, "")])
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        _write_whole(out / name, text)
+        write_text(out / name, text)
     return [out / name for name in ("report.md", "report.csv", "report.html", "budgets.csv")]
-
-
-def _write_whole(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)  # on a full disk it may be what fills it
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _sections(found: TableSummary) -> list[Section]:

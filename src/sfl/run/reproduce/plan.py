@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sfl.core.config import require, to_json
-from sfl.core.errors import UsageError
+from sfl.core.errors import FileError, UsageError
+from sfl.core.files import read_json, write_text
 from sfl.run.config import Experiment, require_scale
 from sfl.run.csv_table import read_columns
 from sfl.run.folder import RunFolder, read_episodes
@@ -291,8 +292,8 @@ def _evaluated_at(folder: RunFolder, steps: int) -> int:
 
 def _read_json(file: Path) -> dict[str, Any] | None:
     try:
-        body = json.loads(file.read_text())
-    except (OSError, ValueError):
+        body = read_json(file)
+    except (OSError, FileError):
         return None
     return body if isinstance(body, dict) else None
 
@@ -332,9 +333,7 @@ def follow_move(run: PlannedRun) -> None:
     file = RunFolder(run.path).config
     body, now = _read_json(file), to_json(run.experiment)
     if body is not None and body.get("experiment") != now:
-        draft = file.with_name(file.name + ".tmp")
-        draft.write_text(json.dumps({**body, "experiment": now}, indent=2) + "\n")
-        draft.replace(file)
+        write_text(file, json.dumps({**body, "experiment": now}, indent=2) + "\n")
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
