@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -72,6 +73,27 @@ def test_a_fixed_world_and_varying_worlds() -> None:
     assert not np.array_equal(varying.reset()[0]["observation"], varying.reset()[0]["observation"])
 
 
+def test_functions_are_found_in_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    (tmp_path / "own_test.py").write_text(
+        "def same_sum(achieved, desired):\n    return achieved.sum() == desired.sum()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [folder for folder in sys.path if folder])
+    env = make_env(GymConfig("MiniGrid-Empty-5x5-v0", goal_test="own_test:same_sum"))
+    assert isinstance(env, GoalWrapper)
+    one, other = np.array([1, 2]), np.array([2, 1])
+    assert env.reached(one, other, {})
+
+
+def test_settings_that_came_later_are_filled_in_and_others_are_still_missed() -> None:
+    body = to_json(GymConfig("FrozenLake-v1"))
+    del body["goals"]
+    assert from_json(EnvConfig, body) == GymConfig("FrozenLake-v1")
+    del body["radius"]
+    with pytest.raises(UsageError, match=r"missing \['radius'\]"):
+        from_json(EnvConfig, body)
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
@@ -93,7 +115,11 @@ def test_unknown_ids_name_the_nearest(make: Any, text: str) -> None:
         (lambda: MiniGridConfig(max_steps=0), "max_steps must be at least 1, got 0"),
         (lambda: MiniGridConfig(spawn="x"), "spawn must be 'fixed' or 'random', got 'x'"),  # type: ignore[arg-type]
         (lambda: GymConfig(max_steps=-1), "max_steps must be at least 1, got -1"),
-        (lambda: GymConfig(goal_test="near"), "goal_test must be 'equal' or 'distance', got 'near'"),  # type: ignore[arg-type]
+        (lambda: GymConfig(goal_test="near"), "goal_test must be 'equal', 'distance' or 'my_module:.* got 'near'"),
+        (lambda: GymConfig(goal_test="a b:c"), "or 'my_module:my_function', got 'a b:c'"),
+        (lambda: GymConfig(goals="mine"), "goals must be 'my_module:my_function', got 'mine'"),
+        (lambda: make_env(GymConfig(goal_test="no_such_module:f")), "Cannot import no_such_module for goal_test"),
+        (lambda: make_env(GymConfig(goals="json:nothing")), "The module json has no function 'nothing', which goals"),
         (lambda: GymConfig(goal_test="distance"), "radius must be above 0 with goal_test 'distance'"),
         (lambda: GymConfig(radius=1.0), "else 0; got 1.0 with 'equal'"),
         (lambda: GymConfig(kwargs=("slippery",)), "kwargs must look like name=value, got 'slippery'"),

@@ -37,4 +37,6 @@ def test_unknown_levels_are_refused() -> None:
     with pytest.raises(UsageError, match="No level 'hard'; the levels are 'paper' and 'any'"):
         draw_tasks(make_env(MiniGridConfig()), "hard", 1, rng)
     with pytest.raises(UsageError, match="use the level 'any' instead of 'paper'"):
-        draw_tasks(GoalWrapper(gym.make("CartPole-v1")), "paper", 1, rng)
+        draw_tasks(GoalWrapper(gym.make("FrozenLake-v1")), "paper", 1, rng)
+    with pytest.raises(UsageError, match="No level 'hard'; the levels are 'near', 'middle', 'far' and 'any'"):
+        draw_tasks(GoalWrapper(gym.make("FrozenLake-v1")), "hard", 1, rng)

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from sfl.core.errors import SflError, UsageError
+from sfl.core.errors import UsageError
 from sfl.envs import GoalWrapper, GymConfig, draw_tasks, is_goal_env, make_env
 
 
@@ -226,28 +226,41 @@ def test_minigrid_gives_its_true_pose() -> None:
     assert env.step(1)[4]["pose"][2] == 90 * ((pose[2] // 90 + 1) % 4)
 
 
-def test_tasks_are_met_on_a_walk_and_repeat() -> None:
+def test_drawn_tasks_are_those_of_the_exam_and_repeat() -> None:
     env = GoalWrapper(Line(), reset_seed=0)
     tasks = draw_tasks(env, "any", 200, np.random.default_rng(5))
-    again = draw_tasks(env, "any", 200, np.random.default_rng(5))
+    again = draw_tasks(env, "any", 200, np.random.default_rng(6))
     goals = [int(task.goal[0]) for task in tasks]  # type: ignore[index,arg-type]
     assert goals == [int(task.goal[0]) for task in again]  # type: ignore[index,arg-type]
     assert set(goals) == {1, 2, 3, 4}
     assert {(task.level, task.start, task.budget, task.reset_seed) for task in tasks} == {("any", None, 200, None)}
 
 
-def test_in_varying_worlds_a_task_names_its_world() -> None:
-    env = make_env(GymConfig(reset_seed=None, max_steps=30))
-    tasks = draw_tasks(env, "any", 5, np.random.default_rng(5))
-    assert len({task.reset_seed for task in tasks}) == 5
-    for task in tasks:
-        observation, _ = env.reset(seed=task.reset_seed, options=task.options())
-        agent = 10
-        walls = (observation["observation"][..., 0] == 2) | (observation["observation"][..., 0] == agent)
-        assert ((task.goal[..., 0] == 2) <= walls).all()  # type: ignore[call-overload,index]
+def test_a_goal_test_may_ask_for_the_environments_own_info() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def by_info(achieved: Any, desired: Any, info: dict[str, Any]) -> bool:
+        asked.append(info)
+        return bool(achieved[0] == desired[0]) and info["own"] == 2
+
+    env = GoalWrapper(Line(), goal_test=by_info)
+    assert not env.reset(options=goal(0))[1]["is_success"]
+    env.step(RIGHT)
+    assert env.step(0)[4]["is_success"]
+    assert [info["own"] for info in asked] == [1, 2, 2]
 
 
-def test_a_world_with_one_observation_offers_no_goal() -> None:
-    env = GoalWrapper(Line(still=True), max_steps=3)
-    with pytest.raises(SflError, match="met no observation but the first"):
-        env.sample_task(np.random.default_rng(0), 0)
+def test_functions_of_two_arguments_and_of_more_than_they_need() -> None:
+    two = GoalWrapper(Line(), goal_test=np.array_equal)  # its third one is no info
+    two.reset(options=goal(1))
+    assert two.step(RIGHT)[4]["is_success"]
+    any_number = GoalWrapper(Line(), goal_test=lambda *given: len(given) == 3)
+    assert any_number.reset(options=goal(1))[1]["is_success"]
+
+
+@pytest.mark.parametrize(
+    "goal_test", [lambda achieved: True, lambda a, b, c, d: True, lambda a, b, *, info: True, lambda: True]
+)
+def test_a_function_of_other_arguments_is_refused_when_it_is_given(goal_test: Any) -> None:
+    with pytest.raises(UsageError, match=r"takes \(achieved, desired\) or \(achieved, desired, info\)"):
+        GoalWrapper(Line(), goal_test=goal_test)

@@ -34,8 +34,10 @@ SEARCH_SHARE = 0.8
 """Of the budget; what a search does not finish, walks go on with."""
 DRAWS = 5
 """Where chance decides, each action is tried so often."""
-SPOT_CHECK = 50
-"""One in so many actions is tried again, to see whether chance or something unseen decides."""
+SPOT_CHECK, CHECKED_FIRST = 20, 200
+"""One in so many actions, and each of the first, is tried again, to see whether chance or something unseen decides."""
+MORE_WALKS = 20
+"""Where chance decides, walks of so many times the steps of a search that finds nothing more look on."""
 STRIDE = 50
 """Steps of a random walk before another begins elsewhere."""
 RESTARTS = 2_000
@@ -128,7 +130,8 @@ def median_move(env: GoalWrapper) -> float | None:
         moved.append(float(np.linalg.norm(np.subtract(world.look().observation, seen, dtype=float))))
         if not moved[-1]:  # standing still is no return
             way = way[:-1]
-    return float(np.median(moved))
+    few = len(ways) < RECUR_STEPS // 4  # so many steps show no more: their ways are repeated ones
+    return None if few else float(np.median([distance for distance in moved if distance]))
 
 
 def _move_of_floats(env: GoalWrapper) -> float | None:
@@ -321,9 +324,12 @@ class _World:
         share, searched, done = int(SEARCH_SHARE * budget), 0, False
         waiting: deque[tuple[int, Any, int]] = deque(self._begin(world))
         if world.can_search:
+            starts = list(waiting)
             waiting, chance, done = self._search(world, waiting, chance, share)
             searched = world.steps
-        if not done:
+            if done and chance:
+                budget, waiting = min(budget, MORE_WALKS * searched), deque(starts)
+        if not done or chance:
             _Walks(self, world, chance, waiting).walk(budget)
         return _Part(
             [], [], [], world.steps, done and not chance and not self._hidden, self._note(world, searched, done, chance)
@@ -334,7 +340,8 @@ class _World:
         unseen = ", distances may be too long: what is seen is not the whole state" if self._hidden else ""
         walked = f"random walks of {world.steps - searched:,} steps"
         if done:
-            return f"all that can be reached, by search of {searched:,} steps{drawn}{unseen}"
+            walks = f" and {walked}" if chance else ""
+            return f"all that can be reached, by search of {searched:,} steps{drawn}{walks}{unseen}"
         if not searched:
             return f"those that {walked} met"
         nearest = max(
@@ -380,7 +387,7 @@ class _World:
                 tried += 1
                 if not world.shows_state:
                     led[number, action] = to
-                if tried % SPOT_CHECK == 0 and not chance:
+                if not chance and (tried <= CHECKED_FIRST or tried % SPOT_CHECK == 0):
                     self._check_unseen(world, to, ended, led)
                     if self._arrive(world, state, action, distance, True)[1] != to:
                         return self._search(world, deque(first), True, budget)

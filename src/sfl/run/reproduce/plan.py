@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sfl.core.config import require, to_json
-from sfl.core.errors import FileError, UsageError
+from sfl.core.config import from_json, require, to_json
+from sfl.core.errors import FileError, SflError, UsageError
 from sfl.core.files import read_json, write_text
 from sfl.run.config import Experiment, require_scale
 from sfl.run.csv_table import read_columns
@@ -298,6 +298,14 @@ def _read_json(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
+def _with_later_settings(experiment: dict[str, Any]) -> Any:
+    """A run's experiment with the defaults of settings that have come since; one that cannot be read stays as it is."""
+    try:
+        return to_json(from_json(Experiment, experiment))
+    except (SflError, ValueError, KeyError, TypeError):
+        return experiment
+
+
 def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
     """A folder made by other settings would fill a row with the wrong numbers."""
     for run in runs:
@@ -307,7 +315,8 @@ def refuse_other_settings(runs: Iterable[PlannedRun]) -> None:
             if run.path.exists():
                 raise UsageError(f"{run.path} has no readable config.json; move it away or choose another --runs-dir.")
             continue
-        found = differences(*(_portable(side, run.after) for side in (body.get("experiment"), to_json(run.experiment))))
+        sides = _with_later_settings(body["experiment"]), to_json(run.experiment)
+        found = differences(*(_portable(side, run.after) for side in sides))
         if body.get("seed") != run.seed:
             found.insert(0, f"seed is {body.get('seed')} there and {run.seed} here")
         if found:
