@@ -6,7 +6,7 @@ import json
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import gymnasium as gym
 from minigrid.minigrid_env import MiniGridEnv
@@ -184,6 +184,9 @@ def world_name(config: EnvConfig) -> str:
 
 def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, Any]:
     """The environment of a configuration; with `goal_terminates=False` reaching the goal does not end an episode."""
+    if not isinstance(config, get_args(EnvConfig)):
+        given = f"make_env(GymConfig({config!r}))" if isinstance(config, str) else "an object of GymConfig"
+        raise UsageError(f"make_env takes the configuration of an environment, got {config!r:.60}; try {given}.")
     if isinstance(config, DoomConfig):
         return _frames_env(config, goal_terminates)
     if isinstance(config, MiniGridConfig):

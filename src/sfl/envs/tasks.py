@@ -48,6 +48,12 @@ class Task:
 
 def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Generator) -> list[Task]:
     """`count` tasks of one level. Drawing may step `env`: reset it before using it for anything else."""
+    if level == "any" and not env.has_wrapper_attr("sample_task"):
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        raise UsageError(
+            f"{name} cannot draw tasks: give a list of sfl.envs.Task, or let the environment have a method "
+            f"sample_task(rng, pair) that returns one."
+        )
     if level == "any":
         sample = env.get_wrapper_attr("sample_task")
         return [sample(rng, pair) for pair in range(count)]
