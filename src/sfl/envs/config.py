@@ -142,12 +142,12 @@ class DoomConfig:
         """The same with the copies in a folder, each where `files` says, in place of the files themselves."""
         from sfl.envs.mazes.library import maze_file
 
-        own, pairs = folder / "maze" / maze_file(self.maze).name, folder / "pairs" / Path(self.pairs or "").name
-        named = str(own) + self.maze.removeprefix(str(maze_file(self.maze)))
+        file, map_name = maze_file(self.maze)
+        own, pairs = folder / "maze" / file.name, folder / "pairs" / Path(self.pairs or "").name
         there = (folder / "maze-dir").is_dir() or own.is_file()
         return replace(
             self,
-            maze=named if own.is_file() else self.maze,
+            maze=f"{own}{map_name}" if own.is_file() else self.maze,
             pairs=str(pairs) if pairs.is_file() else self.pairs,
             # Also where nothing is in it: a list of textures that happens to lie elsewhere had no say in this maze.
             maze_dir=str(folder / "maze-dir") if there else self.maze_dir,
