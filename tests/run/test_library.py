@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from sfl.agents.random_agent import RandomConfig
 from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import SFLConfig, TabularConfig, recommended
+from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended
 from sfl.core.errors import CheckpointError, UsageError
-from sfl.envs import GoalWrapper, MiniGridConfig, make_env
+from sfl.envs import GoalWrapper, GymConfig, MiniGridConfig, Task, make_env
 from sfl.run.library import SFL
 from sfl.run.train import train
 
 from .worlds import random_experiment
 
 FOURROOM = "sfl/FourRoom-v0"
+GRID = np.zeros((9, 9, 3), np.uint8)
 
 
 def test_ids_environments_functions_and_lists_are_taken() -> None:
@@ -27,6 +32,100 @@ def test_ids_environments_functions_and_lists_are_taken() -> None:
         assert agent.learn(4).env_steps == 4
     with pytest.raises(UsageError, match="empty list"):
         SFL([], RandomConfig())
+
+
+def test_environments_of_a_vector_in_this_process_are_taken() -> None:
+    vector = gymnasium.make_vec("FrozenLake-v1", 3, vectorization_mode="sync")
+    agent = SFL(vector, RandomConfig())
+    assert agent.spec.env_count == 3
+    assert agent.learn(6).env_steps == 6
+    assert SFL(GymConfig("FrozenLake-v1"), RandomConfig()).spec.observation_shape == (16,)
+
+
+class OwnGoals(gymnasium.Env[Any, Any]):
+    """Two numbers that count the steps; it was made by somebody who knows nothing of sfl."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Dict(
+        {name: spaces.Box(0, 9, (2,)) for name in ("observation", "achieved_goal", "desired_goal")}
+    )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count = 0
+        return dict.fromkeys(self.observation_space, np.zeros(2, np.float32)), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        seen = dict.fromkeys(self.observation_space, np.full(2, self.count, np.float32))
+        return seen, 0.0, False, self.count == 5, {"is_success": self.count == 3}
+
+
+def test_an_environment_with_goals_of_its_own_is_evaluated_on_given_tasks() -> None:
+    agent = SFL(OwnGoals(), RandomConfig()).learn(7)
+    task = Task("any", 0, None, np.full(2, 3, np.float32), 5)
+    assert [row.steps for row in agent.evaluate([task])] == [5]
+    with pytest.raises(UsageError, match=r"OwnGoals cannot draw tasks: give a list of sfl.envs.Task, or let"):
+        agent.evaluate(episodes=2)
+
+
+def test_what_was_taken_for_what_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    SFL("FrozenLake-v1").learn(3)
+    assert capsys.readouterr().err == (
+        "observations: a number out of 16, one-hot; encoder: dense layers over numbers.\n"
+    )
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Settings of another library."""
+
+    replay_size: int = 5
+
+
+def pixel_world() -> gymnasium.Env[Any, Any]:
+    lake = gymnasium.make("FrozenLake-v1")
+    small = spaces.Box(0, 255, (32, 32, 3), np.uint8)
+    return gymnasium.wrappers.TransformObservation(lake, lambda _: np.zeros(small.shape, np.uint8), small)
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: SFL(gymnasium.make_vec("CartPole-v1", 2)), r"look into a CartPoleVectorEnv; .* for _ in range\(2\)"),
+    (lambda: SFL(None), "a list of environments; got NoneType"),  # type: ignore[arg-type]
+    (lambda: SFL([None]), "a list of environments; got NoneType"),  # type: ignore[list-item]
+    (lambda: SFL([gymnasium.make("CartPole-v1")] * 2), "names one environment twice"),
+    (lambda: SFL([gymnasium.make("CartPole-v1"), gymnasium.make("FrozenLake-v1")]), r"must be alike; number 0 "),
+    (lambda: SFL("Pendulum-v1"), "has continuous actions"),
+    (lambda: SFL(pixel_world()), "a small picture or a grid of symbols"),
+    (lambda: SFL(FOURROOM, Foreign()), "settings of a method, one of SFLConfig, .*; got Foreign"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, SFLConfig), r"config is the class SFLConfig; give an object of it"),  # type: ignore[arg-type]
+    (lambda: SFL("CartPole-v1", FrameSFLConfig()), "looks at RGB pictures of 120x160, .* 4 numbers; use SFLC"),
+    (lambda: SFL(FOURROOM, seed=-1), "seed must be a whole number, 0 or more, got -1"),
+    (lambda: SFL(FOURROOM, seed=None), "seed must be a whole number"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, RandomConfig()).learn("9"), "steps must be 0 or more, got '9'"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, RandomConfig()).learn(-1), "steps must be 0 or more, got -1"),
+    (lambda: SFL(FOURROOM, RandomConfig()).evaluate(episodes=0), "episodes must be 1 or more, got 0"),
+    (lambda: SFL(FOURROOM, RandomConfig()).evaluate(5), "evaluate takes a list of sfl.envs.Task"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, RandomConfig()).predict({"a": 1}, GRID), "must have the entry observation"),
+    (lambda: SFL(FOURROOM, RandomConfig()).predict(np.full(GRID.shape, "x"), GRID), "has <U1 in it, this"),
+    (lambda: SFL(FOURROOM, RandomConfig()).predict(GRID, np.full(GRID.shape, np.nan)), "goal holds numbers .* not"),
+    (lambda: SFL(FOURROOM, RandomConfig()).predict(GRID + 0.5, GRID), "has float64 numbers that are no uint8"),
+    (lambda: SFL(FOURROOM, RandomConfig()).predict([[1], [1, 2]], GRID), "The observation is no array"),
+    (lambda: make_env("CartPole-v1"), r"takes the configuration .* try make_env\(GymConfig\('CartPole-v1'\)\)"),  # type: ignore[arg-type]
+    (lambda: make_env(GymConfig), "takes the configuration"),  # type: ignore[arg-type]
+    (lambda: GoalWrapper(gymnasium.make("CartPole-v1"), max_steps="5"), "max_steps must be at least 1, got '5'"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_plausible_wrong_use_is_one_line(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_agent_without_an_encoder_takes_any_observation() -> None:
+    assert SFL(pixel_world(), TabularConfig()).learn(3).env_steps == 3
 
 
 def test_without_settings_it_takes_the_recommended_ones() -> None:

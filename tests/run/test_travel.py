@@ -237,7 +237,8 @@ def test_the_papers_mazes_travel_by_their_names(tmp_path: Path, monkeypatch: pyt
 def test_a_map_of_a_wad_and_its_textures_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SFL_MAZES", raising=False)
     build_file("small", tmp_path / "own.wad", PAPER_TEXTURES)
-    env = DoomConfig(f"{tmp_path / 'own.wad'}:MAP01", texture_seed=3)
+    monkeypatch.chdir(tmp_path)
+    env = DoomConfig("./own.wad:MAP01", texture_seed=3)
     run = create(tmp_path / "run", replace(random_experiment(), env=env), 0, {}).path
     name = world_name(env)
     (tmp_path / "own.wad").unlink()

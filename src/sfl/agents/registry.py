@@ -14,6 +14,7 @@ from sfl.agents.sfl.agent import SFLAgent
 from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.agents.sgm import SGMAgent, SGMConfig
 from sfl.agents.sptm import SPTMAgent, SPTMConfig
+from sfl.core.errors import UsageError
 from sfl.data.types import Agent, EnvSpec
 
 AgentConfig = (
@@ -89,7 +90,17 @@ def field_score(config: AgentConfig) -> str | None:
     return getattr(kind, "score", None)
 
 
+def require_settings(config: Any) -> AgentConfig:
+    """Settings of one of the methods; anything else is refused."""
+    if type(config) in _METHODS:
+        return config  # type: ignore[no-any-return]
+    known = ", ".join(kind.__name__ for kind in _METHODS)
+    if isinstance(config, type):
+        raise UsageError(f"config is the class {config.__name__}; give an object of it, {config.__name__}().")
+    raise UsageError(f"config must be the settings of a method, one of {known}; got {type(config).__name__}.")
+
+
 def make_agent(config: AgentConfig, spec: EnvSpec, seed: int, device: str = "cpu") -> Agent:
     """The agent that a configuration describes."""
-    agent: Agent = _METHODS[type(config)].agent(config, spec, seed, device)
+    agent: Agent = _METHODS[type(require_settings(config))].agent(config, spec, seed, device)
     return agent

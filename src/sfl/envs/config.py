@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import gymnasium as gym
 from minigrid.minigrid_env import MiniGridEnv
@@ -152,12 +152,12 @@ class DoomConfig:
         """The same with the copies in a folder, each where `files` says, in place of the files themselves."""
         from sfl.envs.mazes.library import maze_file
 
-        own, pairs = folder / "maze" / maze_file(self.maze).name, folder / "pairs" / Path(self.pairs or "").name
-        named = str(own) + self.maze.removeprefix(str(maze_file(self.maze)))
+        file, map_name = maze_file(self.maze)
+        own, pairs = folder / "maze" / file.name, folder / "pairs" / Path(self.pairs or "").name
         there = (folder / "maze-dir").is_dir() or own.is_file()
         return replace(
             self,
-            maze=named if own.is_file() else self.maze,
+            maze=f"{own}{map_name}" if own.is_file() else self.maze,
             pairs=str(pairs) if pairs.is_file() else self.pairs,
             # Also where nothing is in it: a list of textures that happens to lie elsewhere had no say in this maze.
             maze_dir=str(folder / "maze-dir") if there else self.maze_dir,
@@ -194,6 +194,9 @@ def world_name(config: EnvConfig) -> str:
 
 def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, Any]:
     """The environment of a configuration; with `goal_terminates=False` reaching the goal does not end an episode."""
+    if not isinstance(config, get_args(EnvConfig)):
+        given = f"make_env(GymConfig({config!r}))" if isinstance(config, str) else "an object of GymConfig"
+        raise UsageError(f"make_env takes the configuration of an environment, got {config!r:.60}; try {given}.")
     if isinstance(config, DoomConfig):
         return _frames_env(config, goal_terminates)
     if isinstance(config, MiniGridConfig):

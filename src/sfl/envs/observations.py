@@ -72,6 +72,12 @@ class ObservationKind:
         return None if self.unsure else encoder_kind(self.space.shape)
 
     @property
+    def doubt(self) -> str:
+        """Why no encoder is given them, in a line."""
+        space = self.space
+        return f"The observations are {self.what} ({space.dtype}, {_bounds(space)}): {self.unsure}."
+
+    @property
     def words(self) -> str:
         """What was taken for what, in part of a line."""
         left = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
@@ -88,7 +94,7 @@ def describe_observation(space: spaces.Space[Any], key: str | None = None, symbo
         return _box(space, symbols)
     if isinstance(space, spaces.Discrete):
         count, first = int(space.n), int(space.start)
-        return _vector(f"a number out of {count}, one-hot", count, lambda raw: _one_hot(int(raw) - first, count))
+        return _vector(f"a number out of {count}, one-hot", count, lambda raw: _one_hot(_whole(raw) - first, count))
     if isinstance(space, spaces.MultiBinary):
         count = int(np.prod(space.shape))
         return _vector(f"{count} yes-or-no values as numbers", count, lambda raw: _flat(raw, count))
@@ -168,9 +174,9 @@ def _two_axes(space: spaces.Box, values: Values) -> ObservationKind:
         return _turned(f"grey picture {_by(space.shape)}", space, lambda array: array[:, :, None], "given one channel")
     plain = _plain(f"table of {_by(space.shape)} numbers", space)
     if values == "bytes":
-        return replace(plain, unsure=f"it may be a small grey picture or a table of symbols; {LARGER}, or {AS_SYMBOLS}")
+        return replace(plain, unsure=f"they may be a small grey picture or symbols; {LARGER}, or {AS_SYMBOLS}")
     if large and _shares(space):
-        return replace(plain, unsure=f"it may be a grey picture with pixels from 0 to 1; {AS_BYTES}")
+        return replace(plain, unsure=f"they may be a grey picture with pixels from 0 to 1; {AS_BYTES}")
     return plain
 
 
@@ -180,13 +186,15 @@ def _three_axes(space: spaces.Box, values: Values, symbols: bool) -> Observation
         why = "nobody knows which axis has the channels; put them last (gymnasium.wrappers.TransformObservation)"
         return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=why)
     sides = space.shape[:2] if axis == 2 else space.shape[1:]
+    if doubt := _doubt(sides, space, values):
+        return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=doubt)
     picture = values == "bytes"
     what = _picture(sides, space.shape[axis]) if picture else _cells(sides, space.shape[axis], space, symbols)
     kind = _plain(f"{what}, channels last" if picture else what, space)
     if axis == 0:
         first = f"{what}, channels first"
         kind = _turned(first, space, lambda array: np.ascontiguousarray(array.transpose(1, 2, 0)), "put last")
-    return replace(kind, unsure=_doubt(sides, space, values))
+    return kind
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:
@@ -202,11 +210,11 @@ def _channel_axis(shape: tuple[int, ...]) -> int | None:
 def _doubt(sides: tuple[int, ...], space: spaces.Box, values: Values) -> str:
     large = min(sides) > GRID_SIDES[1]
     if values == "bytes":
-        return "" if large else f"it may be a small picture or a grid of symbols; {LARGER}, or {AS_SYMBOLS}"
+        return "" if large else f"they may be a small picture or a grid of symbols; {LARGER}, or {AS_SYMBOLS}"
     if values == "small" and max(sides) <= GRID_SIDES[1]:
         return ""
     if large and _shares(space):
-        return f"it may be a picture with pixels from 0 to 1; {AS_BYTES}"
+        return f"they may be a picture with pixels from 0 to 1; {AS_BYTES}"
     if values == "small":
         return f"the encoder of grids takes up to {GRID_SIDES[1]} cells a side; show a part of it with a wrapper"
     return f"its bounds, {_bounds(space)}, say neither pixels nor symbols; {AS_BYTES}, or {AS_SYMBOLS}"
@@ -218,7 +226,7 @@ def _stack(space: spaces.Box, symbols: bool) -> ObservationKind:
     kind, count = _kind_of_box(one, symbols), space.shape[0]
     what = f"stack of {count}, each a {kind.what}"
     if kind.unsure:
-        return replace(_plain(what, space), unsure=kind.unsure)
+        return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=kind.unsure)
     turn = kind.read
     return _turned(
         what, space, lambda array: np.concatenate([turn(each) for each in array], axis=-1), "side by side as channels"
@@ -307,6 +315,13 @@ def _array(raw: Any, space: spaces.Box) -> Observation:
 
 def _vector(what: str, count: int, read: Read) -> ObservationKind:
     return ObservationKind(what, spaces.Box(0.0, 1.0, (count,), np.float32), read)
+
+
+def _whole(raw: Any) -> int:
+    try:
+        return int(raw)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"The environment promised a whole number and gave {raw!r:.60}.") from error
 
 
 def _one_hot(index: int, count: int) -> Observation:

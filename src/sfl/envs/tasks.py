@@ -61,6 +61,12 @@ def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Ge
 
     if (wrapper := goal_wrapper(env)) is not None:
         return collect(wrapper, DRAW_STEPS).tasks(level, count)
+    if level == "any" and not env.has_wrapper_attr("sample_task"):
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        raise UsageError(
+            f"{name} cannot draw tasks: give a list of sfl.envs.Task, or let the environment have a method "
+            f"sample_task(rng, pair) that returns one."
+        )
     if level == "any":
         sample = env.get_wrapper_attr("sample_task")
         return [sample(rng, pair) for pair in range(count)]

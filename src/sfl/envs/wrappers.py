@@ -93,7 +93,10 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         """Whether an observation, with the info of that moment, counts as a goal."""
         self.reset_seed = reset_seed
         self.max_steps = _time_limit(env) if max_steps is None else max_steps
-        require(self.max_steps >= 1, f"max_steps must be at least 1, got {self.max_steps}.")
+        require(
+            isinstance(self.max_steps, int | np.integer) and self.max_steps >= 1,
+            f"max_steps must be at least 1, got {self.max_steps!r}.",
+        )
         self.goal_terminates = goal_terminates
         self._no_goal: Observation = np.zeros(space.shape, space.dtype)
         self._goal: Observation | None = None
@@ -191,7 +194,7 @@ def kind_of_goal_env(env: gym.Env[Any, Any]) -> ObservationKind:
         f"The entry observation of {env_name(env)} must be an array (Box), got {seen}; wrap it into one.",
     )
     kind = describe_observation(seen, None, gives_symbols(env))
-    require(not kind.turned, f"{env_name(env)} has goals of its own and shows a {kind.what}; give it as [H, W, C].")
+    require(not kind.turned, f"{env_name(env)} has goals of its own and shows {kind.what}; give it as [H, W, C].")
     return kind
 
 

@@ -47,7 +47,7 @@ def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None)
     """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
     if not isinstance(experiment, Experiment):
         raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
-    require(seed >= 0, f"seed must be 0 or more, got {seed}.")
+    _require_seed(seed)
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
     return TaskSet(experiment.env, tuple(eval_tasks(experiment.env, config, seed)), config.parallel)
 
@@ -69,12 +69,16 @@ def evaluate(
     """
     listed, where = _world_of(tasks, worlds)
     _require_methods(agent)
-    require(seed >= 0, f"seed must be 0 or more, got {seed}.")
+    _require_seed(seed)
     require(parallel is None or parallel >= 1, f"parallel must be 1 or more, got {parallel}.")
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
     spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
     checked = CheckedAgent(agent, spec)
     return pose(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
+
+
+def _require_seed(seed: Any) -> None:
+    require(isinstance(seed, int) and seed >= 0, f"seed must be 0 or more, got {seed!r}.")
 
 
 def _world_of(

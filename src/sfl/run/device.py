@@ -55,7 +55,7 @@ def resolve(device: str) -> str:
 
 def require_known(device: str) -> None:
     """Refuse what is no device anywhere."""
-    known = device in ("auto", "cpu") or device.startswith("cuda")
+    known = isinstance(device, str) and (device in ("auto", "cpu") or device.startswith("cuda"))
     require(known, f"--device must be auto, cpu or cuda, got {device!r}.")
 
 

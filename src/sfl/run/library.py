@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium
 import numpy as np
 
 from sfl.agents import AgentConfig, agent_name, make_agent
+from sfl.agents.registry import require_settings
 from sfl.agents.sfl.config import recommended
 from sfl.core.config import from_json, require, to_json
 from sfl.core.errors import FileError, UsageError
@@ -20,6 +21,7 @@ from sfl.data.types import Agent, EnvSpec, Observation, Policy
 from sfl.envs import (
     DOOM_ID,
     DoomConfig,
+    EnvConfig,
     GoalWrapper,
     GymConfig,
     MiniGridConfig,
@@ -29,19 +31,25 @@ from sfl.envs import (
     make_env,
     world_name,
 )
+from sfl.envs.observations import ObservationKind
+from sfl.envs.wrappers import kind_of_goal_env
 from sfl.run import checkpoint
+from sfl.run.comparison import TaskSet
 from sfl.run.device import resolve
 from sfl.run.evaluate import EpisodeRow, Label, evaluate
 from sfl.run.folder import RunFolder, env_spec, load_run
+from sfl.run.progress import note
 from sfl.run.rollout import Env, EnvSession, FreeEpisodes, rollout
+from sfl.run.sight import look
 
-EnvLike = str | Env | Callable[[], Env] | Sequence[Env]
+EnvLike = str | Env | EnvConfig | gymnasium.vector.VectorEnv[Any, Any, Any] | Callable[[], Env] | Sequence[Env]
 
 
 class SFL:
     """An agent and the environments it learns in.
 
-    `env` is a Gymnasium id, an environment, a function that makes one, or several environments to learn in at once.
+    `env` is a Gymnasium id, a configuration, an environment, a function that makes one, or several environments to
+    learn in at once, also as a Gymnasium vector that runs them in this process.
     Environments that do not give goal observations are wrapped in `GoalWrapper`.
 
         agent = SFL("sfl/FourRoom-v0").learn(20_000)
@@ -49,9 +57,12 @@ class SFL:
     """
 
     def __init__(self, env: EnvLike, config: AgentConfig | None = None, seed: int = 0, device: str = "auto") -> None:
+        _require_seed(seed)
         envs = _environments(env)
-        config = recommended() if config is None else config
+        config = recommended() if config is None else require_settings(config)
+        line = look(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
+        note(line)
         self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, _env_name(envs[0]))
 
     def _set_up(
@@ -66,7 +77,7 @@ class SFL:
 
     def learn(self, steps: int) -> SFL:
         """Explore and learn for this many environment steps more, without any reward or goal."""
-        require(steps >= 0, f"steps must be 0 or more, got {steps}.")
+        _require_count(steps, "steps", 0)
         end = self.env_steps + steps
         self._policy = None
         self._need_envs()
@@ -84,12 +95,13 @@ class SFL:
         Call it once for each step of an episode: it remembers its route between calls. `reset` starts a new episode;
         so does another goal. `observation` may be an array or the environment's whole dictionary.
         """
-        seen = observation["observation"] if isinstance(observation, dict) else np.asarray(observation)
-        for array, what in ((seen, "observation"), (goal, "goal")):
-            require(
-                np.shape(array) == self.spec.observation_shape,
-                f"The {what} has shape {np.shape(array)}, this agent knows {self.spec.observation_shape}.",
-            )
+        whole = isinstance(observation, dict)
+        require(
+            not whole or "observation" in observation,
+            "A dictionary of observations must have the entry observation, as the environments in agent.envs give it.",
+        )
+        seen = self._checked(observation["observation"] if whole else observation, "observation")
+        goal = self._checked(goal, "goal")
         if self._policy is None:
             self._policy = self.agent.policy(self.seed)
             self._goal = None
@@ -98,13 +110,34 @@ class SFL:
             self._policy.begin_episode(0, self._goal)
         return int(self._policy.act(seen[None], np.zeros(1, np.int64))[0])
 
+    def _checked(self, given: Any, what: str) -> Observation:
+        """An observation as the agent knows them."""
+        try:
+            array, kind = np.asarray(given), np.dtype(self.spec.observation_dtype)
+        except ValueError as error:
+            raise UsageError(f"The {what} is no array: {error}.") from error
+        known = self.spec.observation_shape
+        require(array.shape == known, f"The {what} has shape {array.shape}, this agent knows {known}.")
+        numbers = array.dtype.kind in "biuf"
+        require(numbers, f"The {what} has {array.dtype} in it, this agent knows {kind}.")
+        finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+        require(finite, f"The {what} holds numbers that are not finite; nothing like it was ever learned.")
+        fits = np.can_cast(array.dtype, kind, "same_kind") or np.array_equal(array, array.astype(kind))
+        require(fits, f"The {what} has {array.dtype} numbers that are no {kind}, which this agent knows.")
+        return array
+
     def reset(self) -> None:
         """A new episode starts: forget the route of the last one."""
         self._goal = None
 
-    def evaluate(self, tasks: Sequence[Task] | None = None, episodes: int = 100) -> list[EpisodeRow]:
+    def evaluate(self, tasks: TaskSet | Sequence[Task] | None = None, episodes: int = 100) -> list[EpisodeRow]:
         """Run tasks (by default `episodes` random ones) in the agent's own environments, one row each."""
         self._need_envs()
+        _require_count(episodes, "episodes", 1)
+        if isinstance(tasks, TaskSet):
+            tasks = tasks.tasks
+        if tasks is not None and not (isinstance(tasks, Sequence) and all(isinstance(task, Task) for task in tasks)):
+            raise UsageError("evaluate takes a list of sfl.envs.Task; without one it draws `episodes` of them.")
         if tasks is None:
             tasks = draw_tasks(self.envs[0], "any", episodes, spawn(self.seed, ["eval/any"])["eval/any"])
         label = Label("", agent_name(self.config), self.seed, self.env_steps)
@@ -178,9 +211,51 @@ def _environments(env: EnvLike) -> list[Env]:
     if isinstance(env, str):
         ours = DoomConfig() if env == DOOM_ID else MiniGridConfig(env) if env.startswith("sfl/") else None
         return [make_env(GymConfig(env) if ours is None else ours)]
+    if isinstance(env, get_args(EnvConfig)):
+        return [make_env(env)]
     if isinstance(env, gymnasium.Env):
         return [env if is_goal_env(env) else GoalWrapper(env)]
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return _environments(_inside(env))
     if callable(env):
         return _environments(env())
+    if not isinstance(env, Sequence):
+        raise UsageError(
+            f"SFL learns in a Gymnasium id, an environment, a function that makes one, or a list of environments; got "
+            f"{type(env).__name__}."
+        )
     require(len(env) > 0, "SFL needs one environment or more, got an empty list.")
+    require(len({id(one) for one in env}) == len(env), "The list names one environment twice; make each anew.")
     return [wrapped for one in env for wrapped in _environments(one)]
+
+
+def _inside(vector: gymnasium.vector.VectorEnv[Any, Any, Any]) -> list[Env]:
+    """The environments of a vector that runs them in this process: SFL steps them itself, each at its own pace."""
+    if isinstance(vector, gymnasium.vector.SyncVectorEnv):
+        return list(vector.envs)
+    raise UsageError(
+        f"SFL cannot look into a {type(vector).__name__}; give it the environments: "
+        f"SFL([gymnasium.make(ID) for _ in range({vector.num_envs})]), or make_vec(..., vectorization_mode='sync')."
+    )
+
+
+def _kind_of_all(envs: Sequence[Env]) -> ObservationKind:
+    """What all show alike; the actions are as many in each."""
+    kinds, specs = [kind_of_goal_env(env) for env in envs], [env_spec(env, 1) for env in envs]
+    for number, spec in enumerate(specs):
+        seen = [f"observations {one.observation_shape} and {one.action_count} actions" for one in (specs[0], spec)]
+        require(
+            spec == specs[0],
+            f"Environments to learn in together must be alike; number 0 has {seen[0]}, number {number} has {seen[1]}.",
+        )
+    return kinds[0]
+
+
+def _require_seed(seed: Any) -> None:
+    whole = isinstance(seed, int | np.integer)
+    require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
+
+
+def _require_count(count: Any, name: str, least: int) -> None:
+    number = isinstance(count, int | float | np.integer | np.floating)
+    require(number and count >= least and count % 1 == 0, f"{name} must be {least} or more, got {count!r}.")

@@ -43,12 +43,12 @@ def _encoder(kind: ObservationKind, agent: AgentConfig) -> str:
     if isinstance(agent, RandomConfig | TabularConfig):
         return "none"
     if kind.encoder is None:
-        raise UsageError(f"The observations are a {kind.what}: {kind.unsure}.")
+        raise UsageError(kind.doubt)
     shape = kind.space.shape
     if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
         if not is_frame(shape):
             raise UsageError(
-                f"{type(agent).__name__} looks at RGB pictures of 120x160, the observations are a {kind.what}; "
+                f"{type(agent).__name__} looks at RGB pictures of 120x160, these observations are {kind.what}; "
                 f"use {type(agent).__name__.removeprefix('Frame')}."
             )
         return agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder

@@ -69,7 +69,7 @@ def files_of(name: str, maze_dir: Path | None, kind: Kind = PAPER_TEXTURES.kind)
     if name.lower().endswith(".txt"):
         return {Path(name).name: Path(name)}
     given = maze_dir or os.environ.get(FOLDER_VARIABLE)
-    files = {} if name in PAPER else {(own := maze_file(name)).name: own}
+    files = {} if name in PAPER else {(own := maze_file(name)[0]).name: own}
     if given:
         pairs = [f"pairs/{name}-{ending}.json" for ending in ("fixed-regions", "fixed", "random")]
         wanted = [f"textures-{kind}.txt", *((PAPER[name][0], *pairs) if name in PAPER else ())]
@@ -77,9 +77,10 @@ def files_of(name: str, maze_dir: Path | None, kind: Kind = PAPER_TEXTURES.kind)
     return files
 
 
-def maze_file(name: str) -> Path:
-    """The file of a maze that was named by it, without the map in it."""
-    return Path(name.rpartition(":")[0] if _names_map(name) else name)
+def maze_file(name: str) -> tuple[Path, str]:
+    """The file of a maze that was named by it, and what stands behind it: `:MAP02` or nothing."""
+    file, colon, map_name = name.rpartition(":") if _names_map(name) else (name, "", "")
+    return Path(file), colon + map_name
 
 
 def maze_folder(name: str, maze_dir: Path | None) -> Path:
