@@ -84,7 +84,7 @@ class EvalOptions(MachineOptions):
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """A table of success over runs, with its error and 95% confidence interval, beside the random policy on the same tasks.
+    """A table of success over runs: mean over seeds, error and 95% confidence interval, beside the random policy.
 
     A line under it says of each run that failed what it most likely lacks and which option to try."""
 
