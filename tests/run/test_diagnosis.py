@@ -138,6 +138,8 @@ def test_facts_are_read_from_the_files_of_a_run(tmp_path: Path) -> None:
     (any_level,) = facts.levels
     assert (any_level.percent, any_level.random.percent, any_level.episodes) == (90.0, 20.0, 10)
     assert named(facts) == ["graph in pieces"]
+    write(tmp_path / "run" / "episodes.csv", [replace(row, maze="small") for row in rows(0, 9, 20)])
+    assert read_facts(tmp_path / "run").states is None  # no two poses in a maze are the same
 
 
 def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:

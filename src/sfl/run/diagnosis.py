@@ -22,7 +22,6 @@ from scipy.sparse.csgraph import connected_components
 
 from sfl.core.errors import CheckpointError
 from sfl.data.types import Array
-from sfl.envs import DOOM_ID
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
 from sfl.run.csv_table import read_columns
@@ -236,7 +235,7 @@ def read_facts(path: Path) -> Facts:
     own, random = read_episodes(folder.episodes), read_random(path)
     if all(row.agent == RANDOM for row in own):  # the random policy does what it does
         return Facts()
-    in_maze = settings.get("env.id") == DOOM_ID  # where no two poses are the same
+    in_maze = any(row.maze for row in own)  # where no two poses are the same
     graph = _read_arrays(folder, ("graph.npz",) if in_maze else ("graph.npz", "poses.npy"))
     landmarks, edges, outside = _shape(graph)
     return Facts(
