@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sfl.core.errors import SflError, UsageError
+from sfl.run.chance import read_random
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
@@ -58,11 +59,19 @@ def final_rows(run: Path) -> list[EpisodeRow]:
 
 
 def collect(runs: Sequence[Path], every_evaluation: bool = False) -> list[EpisodeRow]:
-    """Rows of all runs in the order of experiment, seed and steps; levels and pairs as the run had them."""
+    """Rows of all runs in the order of experiment, seed and steps; levels and pairs as the run had them.
+
+    Those of the random policy that stand beside a run come with it, under its name.
+    """
     rows = [
-        row for run in runs for row in (read_episodes(RunFolder(run).episodes) if every_evaluation else final_rows(run))
+        row
+        for run in runs
+        for row in [
+            *(read_episodes(RunFolder(run).episodes) if every_evaluation else final_rows(run)),
+            *read_random(run),
+        ]
     ]
-    if len({(row.experiment, row.seed, row.env_steps, row.level, row.pair) for row in rows}) < len(rows):
+    if len({(row.experiment, row.agent, row.seed, row.env_steps, row.level, row.pair) for row in rows}) < len(rows):
         raise UsageError("The same seed of an experiment is there twice; name each run once.")
     return sorted(rows, key=lambda row: (row.experiment, row.seed, row.env_steps))
 

@@ -81,9 +81,14 @@ def test_a_run_goes_by_the_name_it_is_given(tmp_path: Path, capsys: pytest.Captu
 def test_eval_and_report_print_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", str(run), "--episodes", "2", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["level"], row["pair"]) for row in rows] == [("paper", 0), ("paper", 1), ("any", 0), ("any", 1)]
+    tasks = [("paper", 0), ("paper", 1), ("any", 0), ("any", 1)]
+    assert [(row["agent"], row["level"], row["pair"]) for row in rows] == [
+        (agent, *task) for agent in ("sfl", "random") for task in tasks
+    ]
     assert main(["report", str(run), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
+    assert {row["random"]["episodes"] for row in report} == {4}
+    assert {finding["run"] for row in report for finding in row["findings"]} == {"sfl-fourroom seed 3"}
     assert [(row["experiment"], row["level"], row["seeds"]) for row in report] == [
         ("sfl-fourroom", "paper", 1),
         ("sfl-fourroom", "any", 1),
@@ -100,7 +105,7 @@ def test_eval_takes_goals_as_poses_and_observations(
     for goal in ("2,1", str(tmp_path / "goal.npy")):
         assert main(["eval", str(run), "--goal", goal, "--start", "2,2,270", "--episodes", "4", "--json"]) == 0
         rows = json.loads(capsys.readouterr().out)
-        assert len(rows) == 4
+        assert [row["agent"] for row in rows] == ["sfl"] * 4 + ["random"] * 4
         assert {row["level"] for row in rows} == {"any"}
 
 

@@ -42,6 +42,11 @@ def spread(rng: np.random.Generator) -> Array:
     return rng.normal(0.0, 2.0, (2, 3))
 
 
+def picture(rng: np.random.Generator) -> Array:
+    """Of few kinds, with a few bright spots: some lie within 40 of each other."""
+    return (rng.integers(0, 3, (2, 1, 1, 1)) + 25 * (rng.random((2, 9, 9, 3)) < 0.005)).astype(np.uint8)
+
+
 def equal(achieved: Observation, desired: Observation) -> bool:
     return bool(np.array_equal(achieved, desired))
 
@@ -50,16 +55,21 @@ def near(achieved: Observation, desired: Observation) -> bool:
     return float(np.linalg.norm(np.subtract(achieved, desired, dtype=float))) <= 1.0
 
 
+def similar(achieved: Observation, desired: Observation) -> bool:
+    return float(np.linalg.norm(np.subtract(achieved, desired, dtype=float))) <= 40.0
+
+
 def above(achieved: Observation, desired: Observation, info: Any = None) -> bool:
     return bool(achieved[0] > desired[0] + 1.0)
 
 
 @pytest.mark.parametrize(
-    ("make", "reached", "kind"), [(whole, equal, "equal"), (spread, near, 1.0), (spread, above, above)]
+    ("make", "reached", "kind"),
+    [(whole, equal, "equal"), (spread, near, 1.0), (picture, similar, 40.0), (spread, above, above)],
 )
 def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: Any, kind: Any) -> None:
     rng = np.random.default_rng(0)
-    goals = [*make(rng), *make(rng), *make(rng), 100.0 + make(rng)[0]] * 2  # each goal twice counts once
+    goals = [*make(rng), *make(rng), *make(rng), 100 + make(rng)[0]] * 2  # each goal twice counts once
     tracker = UnseenSights(goals, kind)
     seen: list[Observation] = []
     for _ in range(6):  # longer than a block in all, and never a multiple of it

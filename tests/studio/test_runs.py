@@ -18,6 +18,7 @@ from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import AgentState, EnvSpec
 from sfl.envs import DoomConfig, GymConfig
 from sfl.run import checkpoint, folder
+from sfl.run.diagnosis import run_line
 from sfl.studio.answers import NotHereError, NotReadyError
 from sfl.studio.graph import Graphs
 from sfl.studio.places import Atlas
@@ -43,7 +44,22 @@ def test_the_line_of_a_run(grid_run: Path) -> None:
         "has_field": True,
         "can_play": True,
         "levels": ["paper", "any"],
+        "finding": run_line(grid_run),
     }
+
+
+def test_the_finding_of_a_run_follows_its_files(grid_run: Path) -> None:
+    run = Run("r0", grid_run)
+    line = run.summary()["finding"]
+    assert line.startswith("sfl-fourroom seed 0: ")  # after so few steps
+    shutil.copyfile(grid_run / "episodes.csv", grid_run / "whole.csv")
+    (grid_run / "episodes.csv").write_text("half a header")
+    assert run.summary()["finding"] == line  # the newest that could be read
+    (grid_run / "whole.csv").rename(grid_run / "episodes.csv")
+    (grid_run / "random.csv").unlink()
+    shutil.rmtree(grid_run / "checkpoints" / "last")
+    (grid_run / "eval.csv").write_text("env_steps\n")
+    assert run.summary()["finding"] is None
 
 
 def test_the_states_of_a_run(grid_run: Path) -> None:

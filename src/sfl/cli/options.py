@@ -85,7 +85,9 @@ class EvalOptions(MachineOptions):
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """A table of success over runs: mean over seeds, standard error and 95% confidence interval."""
+    """A table of success over runs: mean over seeds, error and 95% confidence interval, beside the random policy.
+
+    A line under it says of each run that failed what it most likely lacks and which option to try."""
 
     runs: Positional[tuple[Path, ...]]
     """Run folders, folders of runs, or CSV files of episodes."""

@@ -21,7 +21,6 @@ from scipy.sparse.csgraph import connected_components
 from sfl.core.errors import CheckpointError, FileError
 from sfl.core.files import array_in, arrays_in
 from sfl.data.types import Array
-from sfl.envs import DOOM_ID
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
 from sfl.run.csv_table import read_columns
@@ -37,7 +36,7 @@ FEW = 5
 STATES_PER_LANDMARK = 20
 """With more distinct states for each landmark the graph is too coarse to lead anywhere."""
 
-OUTSIDE = 0.25
+OUTSIDE = 0.5
 """Share of landmarks that no edge joins with the largest part of the graph, above which it counts as in pieces."""
 
 LOCALIZED = 0.05
@@ -232,17 +231,17 @@ def read_facts(path: Path) -> Facts:
     """From the files of a run folder; what is missing or cannot be read there is not known."""
     folder = RunFolder(path)
     settings = read_settings(folder)
-    graph = _read_arrays(folder)
     own, random = read_episodes(folder.episodes), read_random(path)
     if all(row.agent == RANDOM for row in own):  # the random policy does what it does
         return Facts()
-    at_maze = settings.get("env.id") == DOOM_ID
+    in_maze = any(row.maze for row in own)  # where no two poses are the same
+    graph = _read_arrays(folder, ("graph.npz",) if in_maze else ("graph.npz", "poses.npy"))
     landmarks, edges, outside = _shape(graph)
     return Facts(
         landmarks,
         edges,
         outside,
-        None if at_maze else _distinct(graph.get("poses")),
+        _distinct(graph.get("poses")),
         _last(folder.path / "eval.csv", "graph/localized_in_evaluation"),
         goals_unseen(path),
         levels_of(own, random),
@@ -295,10 +294,10 @@ def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 GRAPH = ("origin", "edge_sources", "edge_targets", "doubted")
 
 
-def _read_arrays(folder: RunFolder) -> dict[str, Array]:
-    """Landmarks and edges of the last checkpoint, and the poses of training."""
+def _read_arrays(folder: RunFolder, names: Sequence[str]) -> dict[str, Array]:
+    """Landmarks and edges of the last checkpoint, and where it is asked for the poses of training."""
     try:
-        _, files = checkpoint.read_files(folder.last, ("graph.npz", "poses.npy"))
+        _, files = checkpoint.read_files(folder.last, names)
         packed = arrays_in(files["graph.npz"], "graph.npz")
         found = {name: packed[name] for name in GRAPH if name in packed}
         if "poses.npy" in files:

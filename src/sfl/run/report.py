@@ -276,7 +276,8 @@ def _cells(row: ReportRow) -> list[str]:
 
 def report_lines(rows: Sequence[ReportRow]) -> list[str]:
     """What is said under the table: goals that were never seen, and a line for each run that most likely failed."""
-    unseen = {row.experiment: row.goals_unseen_percent for row in rows if row.goals_unseen_percent is not None}
+    known = [(row.experiment or row.agent, row.goals_unseen_percent) for row in rows]
+    unseen = {name: share for name, share in known if share is not None}
     shares = ", ".join(f"{name} {share:.0f}%" for name, share in unseen.items())
     lines = finding_lines(rows)
     return [f"goals that training never came near: {shares}", *lines] if shares else lines

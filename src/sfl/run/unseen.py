@@ -23,6 +23,12 @@ SAME_CELL = 0.5
 BLOCK = 256
 """Observations that are compared with the goals at once."""
 
+PARTS = 64
+"""Sums of an observation that distances are first told from."""
+
+ROUNDING = 1e-9
+"""By which share of their sizes a distance by products may be wrong, at most."""
+
 MOST_KNOWN = 200_000
 """Observations that are remembered as asked about; beyond it they are forgotten and asked about again."""
 
@@ -173,12 +179,16 @@ class _Equal(_Finder):
 
 
 class _Within(_Finder):
-    """Goals that are reached within a distance: many observations are compared with all goals in one product."""
+    """Goals that are reached within a distance, found by sums over parts of the observations.
+
+    Two observations are at least as far apart as their sums are (divided by the root of a part's length, by Cauchy and
+    Schwarz), so that few pairs have to be measured in full, also of pictures.
+    """
 
     def __init__(self, goals: Sequence[Observation], radius: float) -> None:
         super().__init__(goals)
         self._radius = radius
-        self._rows = np.stack([np.ravel(goal) for goal in goals]).astype(np.float64)  # [G, D]
+        self._sums = _sums(goals)  # [G, K]
         self._waiting: list[Observation] = []
 
     def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
@@ -192,14 +202,25 @@ class _Within(_Finder):
         waiting, self._waiting = self._waiting, []
         if not waiting or not self.unseen:
             return
-        numbers = sorted(self.unseen)
-        seen, goals = np.stack([np.ravel(one) for one in waiting]).astype(np.float64), self._rows[numbers]
+        numbers = np.array(sorted(self.unseen))
+        seen, goals = _sums(waiting), self._sums[numbers]
         sizes = (seen**2).sum(1)[:, None] + (goals**2).sum(1)
-        squares = sizes - 2 * seen @ goals.T  # [B, G]
-        for place in np.flatnonzero((squares <= self._radius**2 + 1e-9 * sizes).any(0)).tolist():
-            close = np.flatnonzero(squares[:, place] <= self._radius**2 + 1e-9 * sizes[:, place])
-            if (np.linalg.norm(seen[close] - goals[place], axis=1) <= self._radius).any():
-                self.unseen.discard(numbers[place])
+        maybe = sizes - 2 * seen @ goals.T <= self._radius**2 + ROUNDING * sizes  # [B, G]
+        for place in np.flatnonzero(maybe.any(0)).tolist():
+            goal = self._goals[numbers[place]]
+            if any(self._is_near(waiting[row], goal) for row in np.flatnonzero(maybe[:, place]).tolist()):
+                self.unseen.discard(int(numbers[place]))
+
+    def _is_near(self, observation: Observation, goal: Observation) -> bool:
+        return bool(np.linalg.norm(np.subtract(observation, goal, dtype=float)) <= self._radius)
+
+
+def _sums(observations: Sequence[Observation]) -> Array:
+    """[N, K] sums over at most `PARTS` parts of each observation, divided by the root of a part's length."""
+    flat = np.stack([np.ravel(observation) for observation in observations])
+    length = -(-flat.shape[1] // PARTS)
+    starts = np.arange(0, flat.shape[1], length)
+    return np.asarray(np.add.reduceat(flat, starts, axis=1, dtype=np.float64) / length**0.5)
 
 
 class _Asked(_Finder):

@@ -46,6 +46,7 @@ def test_worlds_without_maps_new_runs_and_runs_that_vanish(see: Opener, odd: tup
     sight.part("task-go").click()
     sight.wait("window.studio.live?.edge > 0")
     sight.part("view-0").wait_for()  # an environment that can draw itself is seen
+    assert not sight.part("finding").is_visible()
     sight.part("run-r1").click()
     sight.wait("!document.querySelector('[data-testid=map-empty]').innerText.includes('no map from above')")
     sight.part("tab-live").click()
@@ -59,6 +60,10 @@ def test_worlds_without_maps_new_runs_and_runs_that_vanish(see: Opener, odd: tup
     assert sight.text("message") == "The episode was ended: its world is left."
     sight.part("run-r2").click()
     sight.wait("window.studio.state.landmarks > 5")
+    assert not sight.part("finding").is_visible()  # a good run
+    (place / "2" / "eval.csv").write_text("env_steps,explore/goals_unseen\n1000,0.75\n")
+    sight.wait("!document.querySelector('[data-testid=finding]').hidden")
+    assert "goals never seen: training never came near 75% of the goals" in sight.text("finding")
     assert sight.complaints == []
     shutil.rmtree(place / "2")
     sight.wait("document.querySelector('[data-testid=run-r2]').innerText.includes('gone')")
