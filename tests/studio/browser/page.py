@@ -186,7 +186,9 @@ class Sight:
         folder = Path(SCREENSHOTS)
         folder.mkdir(parents=True, exist_ok=True)
         picture = Image.open(BytesIO(self.page.screenshot())).convert("RGB")
-        picture.thumbnail(LAPTOP, Image.Resampling.LANCZOS)
+        picture.thumbnail(
+            (LAPTOP[0], max(LAPTOP[1], picture.height if picture.width < 500 else 0)), Image.Resampling.LANCZOS
+        )
         file = folder / f"{name}.png"
         for colours in (256, 64):
             few = picture.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)

@@ -111,9 +111,8 @@ export class Legend {
     if (box.hidden) return;
     const about = 90 / this.panel.view.scale;
     const power = 10 ** Math.floor(Math.log10(about));
-    const length = map.kind === "grid" && about >= 1 ? Math.round(about) : [5, 2, 1].find(
-      (times) => times * power <= about,
-    ) * power;
+    const whole = map.kind === "grid" && about > 0.5;
+    const length = whole ? Math.max(1, Math.round(about)) : [5, 2, 1].find((times) => times * power <= about) * power;
     const unit = length === 1 ? map.unit : `${map.unit}s`;
     fill(box, el("i", { style: `width:${length * this.panel.view.scale}px` }), `${number(length)} ${unit}`);
   }

@@ -18,7 +18,7 @@ export class Refused extends Error {
   }
 }
 
-const PATIENCE = 15000; // milliseconds: a server that takes longer for the list of runs hangs, or the line to it is dead
+const PATIENCE = 15000; // milliseconds: a server that takes longer for the list of runs is as good as gone
 
 export class HttpSource {
   live = true;
@@ -36,8 +36,9 @@ export class HttpSource {
     } catch {
       throw new Refused("The studio's server does not answer; is it still running?", 0);
     }
-    const document = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Refused(document.error ?? `The server answered ${answer.status}.`, answer.status);
+    const document = await answer.json().catch(() => null);
+    if (!answer.ok) throw new Refused(document?.error ?? `The server answered ${answer.status}.`, answer.status);
+    if (document === null) throw new Refused("The studio's server broke off in the middle of an answer.", 0);
     return document;
   }
 
