@@ -88,6 +88,7 @@ def _siege(chosen: Sequence[Family], options: argparse.Namespace, scratch: Path)
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
     environment = warm.quiet_environment(scratch)
+    warm.load_libraries()
     _make_base(chosen, Field(scratch, kept, environment, options.workers, None))
     field = Field(scratch, kept, environment, options.workers, options.keep)
     if not options.only:  # a single case imports for itself

@@ -12,7 +12,7 @@ from benchmarks.siege.case import Room
 from benchmarks.siege.forked import Limits, call, sfl
 
 PLENTY = Limits(seconds=300, memory=8 << 30, addresses=40 << 30)
-WALKS = "--frames 400 --walk-length 60 --walks-per-maze 2 --games 2 --workers 1 --mazes small --steps 2 --device cpu"
+WALKS = "--frames 120 --walk-length 60 --walks-per-maze 1 --games 2 --workers 1 --mazes small --steps 2 --device cpu"
 
 SMALL = "--train.steps 200 --eval.episodes 1 --agent.replay-size 2000"
 

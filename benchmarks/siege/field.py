@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.siege import watch
@@ -24,7 +24,6 @@ class _Running:
     began: float
     memory: set[str]
     """Files in shared memory when it began."""
-    beside: list[Case] = field(default_factory=list)
 
 
 class Field:
@@ -67,9 +66,6 @@ class Field:
             finally:
                 os._exit(0)
         running = _Running(case, room, family.limit, time.monotonic(), memory)
-        for other in self._running.values():
-            other.beside.append(case)
-            running.beside.append(other.case)
         self._running[child] = running
 
     def _next(self) -> Outcome:
@@ -95,13 +91,13 @@ class Field:
 
     def _outcome(self, child: int) -> Outcome:
         running = self._running.pop(child)
-        note = running.room.path / "outcome.json"
+        note, own_memory = running.room.path / "outcome.json", False
         if note.is_file():
             told = json.loads(note.read_text(encoding="utf-8"))
-            ok, what = bool(told["ok"]), str(told["what"])
+            ok, what, own_memory = bool(told["ok"]), str(told["what"]), bool(told["own_memory"])
         else:
             ok, what = False, f"the case did not end within {running.limit:.0f} s"
-        if ok and (left := self._left_in_memory(running)):
+        if ok and not own_memory and (left := self._left_in_memory(running)):
             ok, what = False, f"left in shared memory: {', '.join(left[:4])}"
         if not ok and self.keep is not None:
             shutil.copytree(running.room.path, self.keep / running.room.path.name, symlinks=True, dirs_exist_ok=True)
@@ -121,17 +117,20 @@ class Field:
 def _play(family: Family, seed: int, room: Room) -> None:
     """In the forked process: one case, and its outcome as a note."""
     watch.adopt_orphans()
+    own_memory = watch.take_own_shared_memory()
     os.chdir(room.here)
     try:
         what, ok = family.run(seed, room), True
-        watch.require_nothing_left(room)
+        watch.require_nothing_left(room, own_memory)
     except Broken as broken:
         what, ok = str(broken), False
     except BaseException:  # the siege's own fault is told, too, and the next case goes on
         what, ok = "the siege itself failed: " + " | ".join(traceback.format_exc().splitlines()[-6:]), False
     watch.end_all(os.getpid())
     line = " ".join(what.encode("utf-8", "backslashreplace").decode().split())
-    (room.path / "outcome.json").write_text(json.dumps({"ok": ok, "what": line[:1500]}), encoding="utf-8")
+    (room.path / "outcome.json").write_text(
+        json.dumps({"ok": ok, "what": line[:1500], "own_memory": own_memory}), encoding="utf-8"
+    )
 
 
 def _remove(path: Path) -> None:

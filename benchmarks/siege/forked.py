@@ -80,7 +80,7 @@ class Limits:
     memory: int = MEMORY
     addresses: int = ADDRESSES
     stop_after: float = math.inf
-    """Seconds of the clock after which it gets a Ctrl-C: for what is right to go on."""
+    """Seconds of processor time, or thrice as many of the clock, after which it gets a Ctrl-C: it is right to go on."""
 
 
 USUAL = Limits()
@@ -136,7 +136,7 @@ class Begun:
             if done:
                 break
             passed = time.monotonic() - self.began
-            if passed > self.limits.stop_after and not stopped:
+            if not stopped and max(passed / 3, _processor_time(self.child)) > self.limits.stop_after:
                 stopped = True
                 self.interrupt()
             if not over and (over := self._over(passed)):
@@ -151,7 +151,7 @@ class Begun:
         return Ended(self.words, code, *self.streams.read(), time.monotonic() - self.began, memory, over)
 
     def _over(self, passed: float) -> str:
-        if passed > PATIENCE * self.limits.seconds + min(self.limits.stop_after, 60):
+        if passed > PATIENCE * self.limits.seconds + min(3 * self.limits.stop_after, 60):
             return f"not done after {passed:.0f} s"
         if _resident(self.child) - self.resident > 2 * self.limits.memory:
             return f"more than {2 * self.limits.memory // MB} MB of memory"
@@ -287,6 +287,14 @@ def _end_group(leader: int) -> None:
         os.kill(leader, signal.SIGKILL)
 
 
+def _processor_time(process: int) -> float:
+    try:
+        words = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _resident(process: int) -> int:
     try:
         return int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
@@ -303,6 +311,8 @@ def judge(ended: Ended, refuse: bool | None = None) -> str:
         raise Broken(f"{ended.shown}: {ended.over}")
     if trace := traceback(ended.err) or traceback(ended.out):
         raise Broken(f"{trace} <- {ended.shown}")
+    if ended.code == -signal.SIGABRT and re.search(r"what\(\):\s+KeyboardInterrupt", ended.err):
+        return "Ctrl-C ended PyTorch's own code"  # which turns an exception into an abort here and there
     if ended.code not in CODES:
         how = f"ended by signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
         raise Broken(f"{how}: {_last(ended.err)} <- {ended.shown}")

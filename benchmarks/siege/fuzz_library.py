@@ -174,9 +174,9 @@ CALLS = (_make, _make_with, _learn, _predict, _judge, _compare, _tasks, _read, _
 FAMILIES = (
     Family(
         "library",
-        "Public names called with things of other types work, or raise sfl's own error of one line or a TypeError.",
+        "Public names called with things of other types work, or raise sfl's error of one line or a TypeError.",
         _calls,
-        weight=5,
+        weight=50,
         needs=("grid-slim",),
         short=3,
     ),

@@ -183,7 +183,7 @@ FAMILIES = (
         "options",
         "Every option of every command, with a mad value, is obeyed or refused in one line; wrong use leaves nothing.",
         _options,
-        weight=13,
+        weight=130,
         needs=("grid", "grid-slim", "files"),
         short=6,
     ),
@@ -191,7 +191,7 @@ FAMILIES = (
         "settings",
         "Every setting of every experiment, with a mad value, trains or is refused in one line before training.",
         _settings,
-        weight=12,
+        weight=120,
         short=5,
     ),
 )

@@ -192,7 +192,7 @@ FAMILIES = (
         "studio",
         f"The studio's server answers {REQUESTS} mad requests a case, each with one line or an answer, and lives on.",
         _requests,
-        weight=3,
+        weight=30,
         needs=("grid-slim", "gym-slim", "random"),
         limit=300,
         short=2,

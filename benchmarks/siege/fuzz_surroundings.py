@@ -36,6 +36,8 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
     "PATH": ("", "/nowhere"),
 }
 """What environments hold, or not (None)."""
+MADE = (names.FIGURES, names.FIELDS, "random-", "grid-", "run-", "sfl-", "runs")
+"""What commands put into a run, or into the current folder where that is the run."""
 COMMANDS = (
     ["list"],
     ["train", names.GRID, "--help"],
@@ -45,7 +47,7 @@ COMMANDS = (
     ["eval", "run", "--episodes", "1"],
     ["eval", "run", "--goal", "ü.npy"],
     ["plot", "run"],
-    ["maze"],
+    ["maze", "--help"],
     ["report", "日本語"],
     ["trian", "sfl-fourroom"],
     ["--version"],
@@ -97,10 +99,10 @@ def _paths(seed: int, room: Room) -> str:
         "./" + word if word.startswith("-") and "/" in word and "=" not in word else word
         for word in dice.choice(commands)
     ]
-    before = tree(run)
+    before = tree(run, MADE)
     ended = sfl(words, room, LONG, real=is_real(seed), cwd=cwd)
     said = judge(ended) + hindered
-    require_same(before, tree(run, (names.FIGURES, names.FIELDS, "random-", "grid-", "run-", "sfl-", "runs")), ended)
+    require_same(before, tree(run, MADE), ended)
     return said
 
 
@@ -163,7 +165,7 @@ FAMILIES = (
         "environments",
         "In any locale, terminal and environment commands do their work or say in one line why not.",
         _environments,
-        weight=4,
+        weight=40,
         needs=("grid-slim",),
         short=2,
     ),
@@ -171,7 +173,7 @@ FAMILIES = (
         "paths",
         "Folders of any name are read and written; what is in the way is said in one line and stays.",
         _paths,
-        weight=6,
+        weight=60,
         needs=("grid-slim", "random"),
         short=3,
     ),

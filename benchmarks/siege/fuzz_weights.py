@@ -100,7 +100,7 @@ FAMILIES = (
         "weights",
         "Weights that are damaged, of another kind or not numbers at all are refused in one line.",
         _weights,
-        weight=8,
+        weight=80,
         needs=("weights",),
         short=2,
     ),

@@ -49,7 +49,7 @@ WORDS = (
         "\udcff",
         "x" * 300,
         "x" * 5000,
-        "ab" * 70_000,
+        "ab" * 60_000,
         "/dev/null",
         "/dev/zero",
         "/dev/full",

@@ -145,12 +145,16 @@ def _memory(whose: str, points: Sequence[tuple[float, float]]) -> list[str]:
 
 
 def _constant(what: str, values: Sequence[float], slack: float = 0.0) -> str:
-    """The most and the least of the last third are not above those of the first."""
+    """The least and the median of the last third are not above those of the first; a request may be under way."""
     third = max(1, len(values) // 3)
-    first, last = values[:third], values[-third:]
-    said = f"{what}: {min(first):g} to {max(first):g} at first, {min(last):g} to {max(last):g} at last"
-    grown = max(last) > max(first) + slack or min(last) > min(first) + slack
+    first, last = (sorted(part) for part in (values[:third], values[-third:]))
+    said = f"{what}: {_spread(first)} in the first third, {_spread(last)} in the last"
+    grown = last[0] > first[0] + slack or last[third // 2] > first[third // 2] + slack
     return f"BROKEN: {said}" if grown else said
+
+
+def _spread(ordered: Sequence[float]) -> str:
+    return f"{ordered[0]:g} to {ordered[-1]:g}, mostly {ordered[len(ordered) // 2]:g}"
 
 
 # ---- what is watched
@@ -200,6 +204,9 @@ def studio(requests: int, minutes: float, room: Room) -> tuple[str, list[Sample]
     words = ["studio", run, "--port", "0", "--no-open"]
     command, began = Command(room, words), time.monotonic()
     port = _port(command)
+    _ask(port, "POST", "/api/runs/r0/fields", {"checkpoint": "last"})
+    while b'"making"' in _ask(port, "GET", "/api/runs/r0/fields?checkpoint=last", None)[1]:
+        time.sleep(0.1)
     samples, answers, told = [look(command, room, began, 0)], {}, time.monotonic()
     for number, (method, path, body) in enumerate(itertools.islice(_page(port), requests), 1):
         status = _ask(port, method, path, body)[0]
@@ -232,7 +239,6 @@ Asked = tuple[str, str, object]
 
 def _page(port: int) -> Iterator[Asked]:
     """What the page asks for, again and again: itself, maps, graphs, fields, curves, and an episode."""
-    yield "POST", "/api/runs/r0/fields", {"checkpoint": "last"}
     for number in itertools.count():
         for path in ("/", "/api/runs", "/api/runs/r0/map", "/api/runs/r0/graph?checkpoint=last"):
             yield "GET", path, None

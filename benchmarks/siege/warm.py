@@ -15,6 +15,17 @@ from benchmarks.siege.base import PLENTY
 from benchmarks.siege.case import Room
 from benchmarks.siege.forked import call, copy_run
 
+LIBRARIES = (
+    "torch",
+    "scipy.sparse.csgraph",
+    "gymnasium",
+    "minigrid",
+    "tyro",
+    "rich",
+    "PIL.Image",
+    "tensorboardX",
+    "sfl.cli",
+)
 SAMPLES: dict[str, Sequence[Sequence[str]]] = {
     "": [["maze", "build", "small", "--out", "a.wad"], ["train", names.GRID, "--help"], ["encoder", "eval", "nowhere"]],
     "grid-slim": [["report", "{}"], ["eval", "{}", "--episodes", "1"], ["studio", "{}", "--export", "page.html"]],
@@ -24,10 +35,14 @@ SAMPLES: dict[str, Sequence[Sequence[str]]] = {
 """Commands that load what others need, by the run that they look at."""
 
 
+def load_libraries() -> None:
+    """What most commands begin with."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+
+
 def load(room: Room) -> int:
     """Run the samples in forked children, and import here what they have imported; how many modules there are."""
-    import sfl.cli  # noqa: F401
-
     for run, commands in SAMPLES.items():
         if run and not (room.base / run).exists():
             continue

@@ -14,11 +14,25 @@ from benchmarks.siege.case import Broken, Room
 PATIENCE = 5.0
 """Seconds that what a case started has for its end."""
 _SUBREAPER = 36
+_NEW_MOUNTS, _PRIVATE, _ALL_BELOW = 0x20000, 1 << 18, 1 << 14
 
 
 def adopt_orphans() -> None:
     """Processes whose parents end become this one's children, so that none is lost sight of."""
     ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def take_own_shared_memory() -> bool:
+    """Give this process and all that it starts a shared memory of their own, where the system permits it.
+
+    What is left there is then this case's, whatever else runs on the machine.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not Path(names.SHARED_MEMORY).is_dir() or libc.unshare(_NEW_MOUNTS):
+        return False
+    if libc.mount(b"none", b"/", None, _PRIVATE | _ALL_BELOW, None):
+        return False
+    return libc.mount(b"tmpfs", names.SHARED_MEMORY.encode(), b"tmpfs", 0, b"size=2g") == 0
 
 
 def children(process: int) -> list[int]:
@@ -45,7 +59,7 @@ def end_all(process: int) -> None:
     _reap()
 
 
-def require_nothing_left(room: Room) -> None:
+def require_nothing_left(room: Room, own_memory: bool) -> None:
     """At the end of a case, in its own process."""
     until = time.monotonic() + PATIENCE
     while left := descendants(os.getpid()):
@@ -58,6 +72,8 @@ def require_nothing_left(room: Room) -> None:
     for folder, what in ((room.tmp, "the folder for temporary files"), (room.home, "the home folder")):
         if found := sorted(path.name for path in folder.iterdir()):
             raise Broken(f"left behind in {what}: {', '.join(found[:5])}")
+    if own_memory and (kept := sorted(shared_memory())):
+        raise Broken(f"left behind in shared memory: {', '.join(kept[:5])}")
 
 
 def shared_memory() -> set[str]:
