@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from sfl.cli import main
+from sfl.core.files import write_text
 from sfl.run.checkpoint import FORMAT
 from sfl.run.evaluate import EPISODE_COLUMNS
 
@@ -356,3 +360,64 @@ def test_scale_multiplies_the_steps(tmp_path: Path) -> None:
     assert main(["train", "random-fourroom", "--tiny", "--scale", "0.5", "--runs-dir", str(tmp_path)]) == 0
     config = json.loads((tmp_path / "random-fourroom" / "seed-0000" / "config.json").read_text())
     assert config["experiment"]["train"]["steps"] == round(steps / 2)
+
+
+@contextlib.contextmanager
+def small_files(most: int) -> Iterator[None]:
+    """As on a full disk: no file may have more bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("words", [["plot"], ["plot", "--paper"], ["video"], ["export", "--out", "slim"]])
+def test_on_a_full_disk_what_was_written_before_stays_whole(
+    words: list[str], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run, "run")
+    for name in ("goals.png", "paper/goals.pdf", "episode.mp4"):
+        write_text(Path("run/figures") / name, "the one before")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with small_files(1_500):
+        assert main([words[0], "run", *words[1:]]) == 1
+    complaint = capsys.readouterr().err
+    assert "make room" in complaint or "free some space" in complaint
+    assert complaint.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_what_does_not_fit_into_memory_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for option in ("--agent.features.dim=2147483648", "--agent.replay-size=100000000000000"):
+        assert main([*TINY, option]) == 1
+        complaint = capsys.readouterr().err
+        assert complaint.startswith("sfl: This does not fit into memory (")
+        assert "ask for less: fewer environments" in complaint
+        assert complaint.count("\n") == 1
+    for option, line in {
+        "--agent.updates-per-step=inf": "--agent.updates-per-step must be a finite number below 9e+18, got inf",
+        "--seed=99999999999999999999": "--seed must be a finite number below 9e+18, got 99999999999999999999",
+        "--threads=2147483648": "--threads must be 1 to 1,024, got 2147483648",
+        "--eval.episodes=2147483648": "eval.episodes must be 1 to 100,000, got 2147483648",
+    }.items():
+        assert main([*TINY, option]) == 2
+        assert line in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_our_own_still_shows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (ValueError("ours"), RuntimeError("ours"), RecursionError(), OverflowError(), KeyError("ours")):
+        monkeypatch.setattr("sfl.cli._dispatch", Mock(side_effect=error))
+        with pytest.raises(type(error)):
+            main(["list"])
+
+
+def test_no_complaint_is_longer_than_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "x" * 100_000]) == 2
+    assert len(capsys.readouterr().err) < 1_100

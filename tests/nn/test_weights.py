@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from sfl.core.errors import CheckpointError, UsageError
 from sfl.nn import weights
 from sfl.nn.frame_encoders import FrameEncoder
-from sfl.nn.weights import load_encoder, read_card, save_encoder
+from sfl.nn.weights import load_encoder, load_networks, read_card, save_encoder
 
 from .test_frame_encoders import frames, trained
 
@@ -123,3 +125,22 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(file: Path, monk
         save_encoder(FrameEncoder("compact"), file, {})
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == ["one.safetensors"]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_numbers_that_are_none_are_refused(number: float, file: Path, tmp_path: Path) -> None:
+    with safe_open(file, framework="pt") as content:
+        card, tensors = content.metadata(), {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
+    name = sorted(tensors)[0]
+    tensors[name].view(-1)[0] = number
+    save_file(tensors, tmp_path / "odd.safetensors", card)
+    with pytest.raises(CheckpointError, match=rf"holds numbers that are none \(NaN or infinite\) in {name}; make it"):
+        load_encoder(str(tmp_path / "odd.safetensors"))
+    with pytest.raises(CheckpointError, match="holds numbers that are none"):
+        load_networks(str(tmp_path / "odd.safetensors"), [])
+
+
+def test_kinds_of_numbers_that_are_not_ours_are_named(tmp_path: Path) -> None:
+    save_file({"retrieval.weight": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "odd.safetensors")
+    with pytest.raises(CheckpointError, match=r"holds retrieval\.weight as BF16; sfl stores F16, F32"):
+        load_networks(str(tmp_path / "odd.safetensors"), [])

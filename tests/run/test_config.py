@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sfl import experiments
 from sfl.core.config import from_json, to_json
 from sfl.core.errors import UsageError
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
@@ -49,3 +51,48 @@ def test_names_must_be_good_for_a_folder() -> None:
 def test_json_and_back() -> None:
     experiment = random_experiment()
     assert from_json(Experiment, to_json(experiment)) == experiment
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        ("name", 3, r"config\.name must be a text, got 3"),
+        ("name", "a\0b", r"config\.name must be a text, got 'a\\x00b'"),
+        ("env", None, r"config\.env is of unknown kind None"),
+        ("env", {"kind": ["MiniGridConfig"]}, r"config\.env is of unknown kind \['MiniGridConfig'\]"),
+        ("env.spawn", "nowhere", r"config\.env\.spawn must be one of 'fixed', 'random', got 'nowhere'"),
+        ("env.spawn", ["fixed"], r"config\.env\.spawn must be one of .*, got \['fixed'\]"),
+        ("env.max_steps", 2.0, r"config\.env\.max_steps must be a whole number below 9e\+18, got 2\.0"),
+        ("train", [], r"config\.train must be a JSON object, got \[\]"),
+        ("train.steps", True, r"config\.train\.steps must be a whole number .*, got True"),
+        ("train.steps", 2**63, r"config\.train\.steps must be a whole number below"),
+        ("train.steps", None, r"config\.train\.steps must be a whole number .*, got None"),
+        ("eval.levels", "any", r"config\.eval\.levels must be a list, got 'any'"),
+        ("eval.levels", ["any", 1], r"config\.eval\.levels\[1\] must be a text, got 1"),
+        ("agent.successor.gamma", "0.9", r"config\.agent\.successor\.gamma must be a finite number, got '0\.9'"),
+        ("agent.successor.gamma", float("nan"), r"config\.agent\.successor\.gamma must be a finite number, got nan"),
+    ],
+)
+def test_values_of_other_types_are_refused_where_they_are_read(path: str, value: object, line: str) -> None:
+    body = to_json(experiments.get("sfl-fourroom"))
+    *outer, last = path.split(".")
+    at = body
+    for part in outer:
+        at = at[part]
+    assert last in at
+    at[last] = value
+    with pytest.raises(UsageError, match=line):
+        from_json(Experiment, body)
+
+
+def test_a_whole_number_will_do_for_a_float() -> None:
+    body = to_json(experiments.get("sfl-fourroom"))
+    body["agent"]["landmarks"]["add_threshold"] = 1
+    found = from_json(Experiment, body).agent.landmarks.add_threshold
+    assert isinstance(found, float)
+
+
+@pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
+def test_every_experiment_comes_back(name: str) -> None:
+    experiment = experiments.get(name)
+    assert from_json(Experiment, json.loads(json.dumps(to_json(experiment)))) == experiment

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +76,31 @@ def test_pictures_are_for_maps_only(tmp_path: Path) -> None:
     imageio.v3.imwrite(tmp_path / "goal.png", np.zeros((16, 16, 3), np.uint8))
     with pytest.raises(UsageError, match=r"has shape \(16, 16, 3\), the observations have \(16,\)"):
         read_goal(str(tmp_path / "goal.png"), make_env(GymConfig("FrozenLake-v1")))
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of one colour: a megabyte of file for a gigabyte of pixels."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    pixels = zlib.compress(bytes(side * (1 + 3 * side) if side < 5_000 else 99))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def test_files_that_would_blow_up_or_hold_no_numbers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bomb.png").write_bytes(bomb(19_000))
+    (tmp_path / "cut.png").write_bytes(bomb(90)[:-30])
+    (tmp_path / "tiles.png").write_bytes(bomb(9 * 65))
+    np.save(tmp_path / "nan.npy", np.full((9, 9, 3), np.nan))
+    lines = {
+        "bomb.png": "is 19000x19000 pixels; at most 4096 are read",
+        "cut.png": "cannot be read as a picture; give a PNG or JPEG file",
+        "tiles.png": "has tiles of 65 pixels; give one whose tiles have at most 64",
+        "nan.npy": "holds numbers that are none: NaN or infinite",
+    }
+    env = make_env(MiniGridConfig())
+    for name, line in lines.items():
+        with pytest.raises(UsageError, match=line):
+            read_goal(str(tmp_path / name), env)

@@ -39,6 +39,7 @@ _OUT_OF_MEMORY = (
     "DefaultCPUAllocator: not enough memory",
     "CUDA out of memory",
     "Storage size calculation overflowed",  # torch, of more bytes than can be counted
+    "std::bad_alloc",
     "array is too big",  # NumPy, likewise
     "Maximum allowed dimension exceeded",
 )

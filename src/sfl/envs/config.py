@@ -208,7 +208,7 @@ def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, An
         return gym.make(config.id, disable_env_checker=True, **chosen)
     return GoalWrapper(
         _inner_env(config),
-        goal_test=_function("goal_test", config.goal_test) if ":" in config.goal_test else config.goal_test,  # type: ignore[arg-type]
+        goal_test=_function("goal_test", config.goal_test) if ":" in config.goal_test else config.goal_test,
         radius=config.radius,
         goals=None if config.goals is None else _function("goals", config.goals),
         observation_key=config.observation_key,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
 import pytest
 
 from sfl.core.errors import UsageError
-from sfl.envs.mazes import Maze, Textures, build_maze, bundle, read_layout, read_maze, retexture
+from sfl.envs.mazes import Maze, Textures, build_maze, bundle, load_maze, own_mazes, read_layout, read_maze, retexture
 from sfl.envs.mazes.textures import WALLS
+from sfl.envs.mazes.udmf import read_udmf, retexture_udmf
 from sfl.envs.mazes.wad import read_wad
 
 from .drawings import CORNER, UDMF_ROOM, hexen_room, hexen_wad, pwad
@@ -151,3 +153,57 @@ def test_foreign_wads_are_refused_in_one_line(data: bytes, map_name: str | None,
 def test_our_own_set_is_drawn_from_without_names() -> None:
     maze = retexture(read_maze(hexen_wad(), "room", "room.wad"), Textures("test", seed=3))
     assert {middle for _, _, middle in hexen_sides(maze)} <= set(WALLS["test"])
+
+
+def blocks(text: str) -> list[tuple[str, dict[str, str]]]:
+    """By the regular expressions that everybody writes first, which take quadratic time for odd texts."""
+    string = r'"[^"]*"'
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    found = re.findall(rf"(\w+)\s*\{{((?:{string}|[^}}\"])*)\}}", plain)
+    return [
+        (kind, {name: value.strip('"') for name, value in re.findall(rf"(\w+)\s*=\s*({string}|[^;]*?)\s*;", body)})
+        for kind, body in found
+    ]
+
+
+@pytest.mark.parametrize("name", own_mazes())
+def test_a_textmap_is_read_as_regular_expressions_would(name: str) -> None:
+    body = read_wad(load_maze(name).wad, name)[1].body.decode()
+    commented = body.replace("sidedef", "// }\nsidedef").replace("; }", "; /* x { y */ }")
+    for text in (body, commented):
+        found = read_udmf(text, name)
+        vertices = [(float(at["x"]), float(at["y"])) for kind, at in blocks(text) if kind == "vertex"]
+        walls = [(*vertices[int(a["v1"])], *vertices[int(a["v2"])]) for kind, a in blocks(text) if kind == "linedef"]
+        np.testing.assert_array_equal(found.walls, walls)
+        fresh = retexture_udmf(text, lambda count: [f"T{number}" for number in range(count)], name)
+        sides = [fields for kind, fields in blocks(fresh) if kind == "sidedef"]
+        assert [side["texturemiddle"] for side in sides] == [f"T{number}" for number in range(len(walls))]
+        assert [kind for kind, _ in blocks(fresh)] == [kind for kind, _ in blocks(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 300_000, '"' + "\\" * 300_000, "/*" * 150_000, "a {" * 100_000, 'a { b = "' + '\\"' * 99_999, "{ " * 99_999],
+)
+def test_no_odd_textmap_takes_quadratic_time(text: str) -> None:
+    with pytest.raises(UsageError, match="has no player start"):
+        read_udmf(text, "odd")
+    retexture_udmf(text, lambda count: [""] * count, "odd")  # at a microsecond a pair of letters it would take hours
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        ("x = 1e30; y = 0", "has a place beyond the 32,768 units"),
+        ("x = nan; y = 0", "has a place beyond the 32,768 units"),
+        ("x = 1; y = one", "lacks a value or holds a wrong one"),
+    ],
+)
+def test_places_that_no_map_has_are_refused(field: str, line: str) -> None:
+    text = (
+        f"vertex {{ x = 0; y = 0; }} vertex {{ {field}; }} linedef {{ v1 = 0; v2 = 1; }} thing {{ type=1; x=0; y=0; }}"
+    )
+    with pytest.raises(UsageError, match=line):
+        read_udmf(text, "odd")
+    with pytest.raises(UsageError, match=r"wrong one \(vertex -1\)"):
+        read_udmf("vertex { x = 0; y = 0; } linedef { v1 = -1; v2 = 0; }", "odd")

@@ -203,3 +203,12 @@ def test_wrong_mazes_are_refused_in_one_line() -> None:
         FreeSpace.of(hand_made([], (0, 0)))
     with pytest.raises(UsageError, match=r"cell must lie in \(0, radius\], got 20 with radius 16"):
         FreeSpace.of(hand_made(box(0, 0, 100, 100), (50, 50)), cell=20)
+
+
+def test_a_map_that_would_take_gigabytes_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"has 67,\d+,\d+ places on a lattice of 8,\d+ x 8,\d+, at most 4,000,000 fit"):
+        hall(65_535, 65_535)
+    with pytest.raises(
+        UsageError, match=r"at most 500,000 fit; make it smaller, and look whether its walls are closed"
+    ):
+        hall(6_400, 6_400)

@@ -123,3 +123,17 @@ def test_our_mazes_are_of_one_piece_with_levels_farther_and_farther(
     assert nearest[0] > 63  # else an episode could begin at its goal
     assert all(far < near for far, near in zip(farthest, nearest[1:], strict=False))
     assert nearest[2] > 450
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("#" * 1_000_000, "is 1,000,000 cells wide; at most 800 fit"),
+        ("#.#\n" * 900, "is 900 cells wide"),
+        (f"name: {'x' * 201}\n###\n#S#\n###", "name must be 1 to 200 letters"),
+        ("name: \x1b[31m\n###\n#S#\n###", "name must be 1 to 200 letters"),
+    ],
+)
+def test_drawings_that_would_blow_up_are_refused(text: str, line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        read_layout(text, "cave")

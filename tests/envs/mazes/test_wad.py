@@ -48,3 +48,16 @@ def test_maps_are_found_among_other_lumps() -> None:
     assert list(maps_of(lumps)) == ["MAP01", "TOWN"]
     assert [lump.name for lump in map_lumps(lumps, "MAP01")] == ["MAP01", "THINGS", "LINEDEFS", "BEHAVIOR"]
     assert [lump.name for lump in map_lumps(lumps, "TOWN")] == ["TOWN", "TEXTMAP", "ZNODES", "ENDMAP"]
+
+
+def test_tables_that_would_blow_up_are_refused() -> None:
+    many = 200_000
+    header = struct.pack("<4sii", b"PWAD", many, 12)
+    with pytest.raises(UsageError, match=r"a\.wad has 200,000 lumps"):
+        read_wad(header + bytes(16 * many), "a.wad")
+    whole = struct.pack("<ii8s", 0, 12 + 16 * 9, b"ALL")  # nine lumps, and each of them the whole file
+    with pytest.raises(UsageError, match=r"a\.wad is damaged: its lumps hold more than there is"):
+        read_wad(struct.pack("<4sii", b"PWAD", 9, 12) + whole * 9, "a.wad")
+    for count, place in ((2**31 - 1, 12), (-1, 12), (1, -12)):
+        with pytest.raises(UsageError, match="is cut off"):
+            read_wad(struct.pack("<4sii", b"PWAD", count, place) + bytes(99), "a.wad")
