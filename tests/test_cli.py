@@ -401,7 +401,7 @@ def test_what_does_not_fit_into_memory_is_one_line(
         assert "ask for less: fewer environments" in complaint
         assert complaint.count("\n") == 1
     for option, line in {
-        "--agent.updates-per-step=inf": "--agent.updates-per-step must be a finite number below 9e+18, got inf",
+        "--agent.features.updates-per-step=inf": "updates-per-step must be a finite number below 9e+18, got inf",
         "--seed=99999999999999999999": "--seed must be a finite number below 9e+18, got 99999999999999999999",
         "--threads=2147483648": "--threads must be 1 to 1,024, got 2147483648",
         "--eval.episodes=2147483648": "eval.episodes must be 1 to 100,000, got 2147483648",

@@ -96,4 +96,5 @@ def quiet_environment(scratch: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "LANG": "C.UTF-8",
         "COLUMNS": "200",
+        "CUDA_VISIBLE_DEVICES": "",  # its driver keeps a cache in the home folder
     }

@@ -133,16 +133,16 @@ def test_what_is_carried_counts_though_the_picture_does_not_show_who_has_it() ->
     reached, waiting = {}, []
     slow.begin(0)
     reached[slow.key()] = 0
-    waiting.append((slow.save(), 0))
+    waiting.append((slow.snapshot(), 0))
     while waiting and reached[slow.key()] < 5:
         state, steps = waiting.pop(0)
         for action in range(7):
-            slow.load(state)
+            slow.go_back(state)
             ended = slow.step(action)
             if slow.key() not in reached:
                 reached[slow.key()] = steps + 1
                 if steps < 4 and not ended:
-                    waiting.append((slow.save(), steps + 1))
+                    waiting.append((slow.snapshot(), steps + 1))
     near = sum(distance <= 4 for distance in reached.values()) - 1
     assert near == int((exam.distances <= 4).sum())
 

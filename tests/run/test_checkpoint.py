@@ -158,7 +158,7 @@ def test_what_is_empty_in_a_fresh_agent_may_have_grown_along_that_axis_only(tmp_
             check_keys(tmp_path, {"table": np.zeros(shape)}, fresh)
 
 
-@pytest.mark.parametrize("where", ["save_file", "_write_json", "_fsync"])
+@pytest.mark.parametrize("where", ["save_file", "_write_json", "flush"])
 def test_full_disk_is_one_line_and_leaves_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -218,6 +218,25 @@ def test_ctrl_c_at_any_moment_of_a_save_leaves_a_whole_checkpoint(
     monkeypatch.undo()
     assert read(folder).env_steps == 200
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000100", "last"]
+
+
+def test_of_an_old_checkpoint_that_goes_no_half_is_left_under_a_name_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far the process came that removed it."""
+    folder, seen = saved(tmp_path), list[list[str]]()
+    whole = shutil.rmtree
+
+    def watched(path: Path, *words: object, **more: object) -> None:
+        if path.exists():
+            seen.append(sorted(one.name for one in tmp_path.iterdir()))
+        whole(path, *words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    save(folder, made(300))
+    shutil.copytree(folder, folder.with_name(f"{folder.name}.old"))
+    checkpoint.tidy(tmp_path)
+    assert seen == [[folder.name, f"{folder.name}.tmp"]] * 2
 
 
 @pytest.mark.parametrize(("rename", "expected"), [(1, 200), (2, 200)])

@@ -81,7 +81,7 @@ def test_a_bar_on_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.Monke
         os.close(master)
         for done in range(100):
             bar.advance(done)
-        bar.evaluated({"eval/success_any": 0.5})
+        bar.evaluated({"eval/success_any": 0.5}, {})
         note("a line")
         bar.close()
         monkeypatch.undo()
@@ -97,7 +97,7 @@ def test_a_closed_or_missing_stderr_takes_no_lines(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(sys, "stderr", stream)
         note("a line")
         bar = Progress("a run", 10, 0)
-        bar.evaluated({"eval/success_any": 0.5})
+        bar.evaluated({"eval/success_any": 0.5}, {})
         bar.close()
 
 
@@ -389,6 +389,18 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(
     again = train(random_experiment(), 0, tmp_path / "runs", "cpu")
     assert "was stopped before its first checkpoint; it starts over." in capsys.readouterr().err
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), again)
+
+
+def test_a_run_that_was_killed_inside_its_first_save_starts_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When its history was written and `last` was not."""
+    whole = train(random_experiment(), 0, tmp_path / "whole", "cpu")
+    path = kill_before_its_first_checkpoint(tmp_path / "runs")
+    shutil.copytree(whole.checkpoints / "000000150", path / "checkpoints" / "000000150")
+    with pytest.raises(UsageError, match="has no checkpoint yet: give its `sfl train` again, which starts over"):
+        resume(path, "cpu")
+    assert_same_run(whole, train(random_experiment(), 0, tmp_path / "runs", "cpu"))
 
 
 def test_only_a_run_of_which_nothing_is_lost_starts_over(tmp_path: Path) -> None:

@@ -91,11 +91,13 @@ def bomb(side: int) -> bytes:
 
 def test_files_that_would_blow_up_or_hold_no_numbers_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.png").write_bytes(bomb(19_000))
+    (tmp_path / "large.png").write_bytes(bomb(5_000))
     (tmp_path / "cut.png").write_bytes(bomb(90)[:-30])
     (tmp_path / "tiles.png").write_bytes(bomb(9 * 65))
     np.save(tmp_path / "nan.npy", np.full((9, 9, 3), np.nan))
     lines = {
-        "bomb.png": "is 19000x19000 pixels; at most 4096 are read",
+        "bomb.png": "is far too large; pictures of at most 4096x4096 pixels are read",
+        "large.png": "is 5000x5000 pixels; at most 4096x4096 are read",
         "cut.png": "cannot be read as a picture; give a PNG or JPEG file",
         "tiles.png": "has tiles of 65 pixels; give one whose tiles have at most 64",
         "nan.npy": "holds numbers that are none: NaN or infinite",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from PIL import Image
 from sfl import experiments
 from sfl.core.errors import UsageError
 from sfl.envs import GymConfig
+from sfl.run.checkpoint_header import signed
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.export import export
 from sfl.run.plots import draw
@@ -71,7 +73,7 @@ def test_a_world_without_poses_gets_a_matrix(tmp_path: Path, capsys: pytest.Capt
     experiment = replace(experiments.tiny(experiments.get("sfl-gym")), env=GymConfig(id="CliffWalking-v1"))
     path = train(experiment, 0, tmp_path, "cpu").path
     capsys.readouterr()
-    assert names(draw([path])) == ["sfs-matrix.png", "success.png"]
+    assert names(draw([path])) == ["sfs-matrix.png", "indicators.png", "success.png"]
     line, finding = capsys.readouterr().err.splitlines()
     assert "not drawn: sfs-heatmap (the environment cannot list its states" in line
     assert "landmark-graph, landmark-visits and route (no poses on one map)" in line
@@ -83,6 +85,8 @@ def test_a_run_that_was_never_evaluated_has_no_curve(
 ) -> None:
     copy = shutil.copytree(small_run, tmp_path / "seed-0000")
     (copy / "episodes.csv").write_text(",".join(EPISODE_COLUMNS) + "\n")
+    header = copy / "checkpoints" / "last" / "format.json"
+    header.write_text(json.dumps(signed(json.loads(header.read_text()) | {"tables": {}})))
     assert names(draw([copy])) == MAPS
     assert "nothing has been evaluated yet" in capsys.readouterr().err
 

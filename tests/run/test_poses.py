@@ -84,7 +84,7 @@ def test_progress_speaks_on_stderr_only(
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
     shown = progress.Progress("name seed 0", 100, 0)
-    shown.evaluated({"eval/success_any": 0.5, "eval/steps_any": 20.0})
+    shown.evaluated({"eval/success_any": 0.5, "eval/steps_any": 20.0}, {})
     shown.advance(50)
     shown.close()
     out, err = capsys.readouterr()

@@ -48,7 +48,7 @@ def test_a_run_says_what_it_took_its_observations_for(tmp_path: Path, capsys: py
     experiment = replace(experiment, train=replace(experiment.train, steps=120, eval_every=0))
     made = train(experiment, 0, tmp_path, "cpu")
     line = "observations: RGB picture 44x48, channels first, put last; encoder: convolutions over pixels."
-    assert capsys.readouterr().err.splitlines()[0] == line
+    assert line in capsys.readouterr().err.splitlines()
     assert made.last.is_dir()
 
 

@@ -341,7 +341,7 @@ def test_a_folder_that_is_no_run_and_a_foreign_config_are_refused(tmp_path: Path
     with pytest.raises(UsageError, match=r"missing .*'agent'.* unknown"):
         resume(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is no whole JSON"):
         load_run(tmp_path)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sfl
 from sfl import experiments
 from sfl.core.errors import CheckpointError, UsageError
 from sfl.data.types import AgentState, EnvSpec
@@ -179,7 +180,11 @@ def test_a_world_without_a_map_has_curves_all_the_same(tmp_path: Path) -> None:
 
 
 def test_a_maze_that_is_not_on_this_machine(tmp_path: Path) -> None:
-    run = made_up(tmp_path, DoomConfig(str(tmp_path / "lost.txt")))
+    lost = tmp_path / "lost.txt"
+    shutil.copyfile(Path(sfl.__file__).parent / "envs" / "mazes" / "layouts" / "small.txt", lost)
+    run = made_up(tmp_path, DoomConfig(str(lost)))
+    lost.unlink()
+    shutil.rmtree(run.folder.path / "inputs")
     assert run.summary()["world"] == "maze"
     with pytest.raises(UsageError, match=r"lost\.txt"):
         Atlas().map(run)

@@ -365,7 +365,7 @@ class _World:
         for sight in self.start_sights(world):
             self.starts.append(sight)
             if (key := world.key()) not in self.found.numbers:
-                yield self.found.add(key, sight, 0), world.save(), 0
+                yield self.found.add(key, sight, 0), world.snapshot(), 0
 
     def _search(
         self, world: Simulator, waiting: deque[tuple[int, Any, int]], chance: bool, budget: int
@@ -383,7 +383,7 @@ class _World:
                     ended, to = self._arrive(world, state, action, distance, chance)
                     if not ended and to not in opened:
                         opened.add(to)
-                        waiting.append((to, world.save(), distance + 1))
+                        waiting.append((to, world.snapshot(), distance + 1))
                 tried += 1
                 if not world.shows_state:
                     led[number, action] = to
@@ -395,7 +395,7 @@ class _World:
 
     def _arrive(self, world: Simulator, state: Any, action: int, distance: int, chance: bool) -> tuple[bool, int]:
         """Take an action somewhere; whether the episode is over, and the number of the state it leads to."""
-        world.load(state)
+        world.go_back(state)
         if chance:
             world.reseed(self.rng)
         ended = world.step(action)
@@ -406,7 +406,7 @@ class _World:
         """The same action in what looks like the same state must lead to the same."""
         action = int(self.rng.integers(self.actions))
         if not ended and (to, action) in led and not self._hidden:
-            world.load(world.save())
+            world.go_back(world.snapshot())
             world.step(action)
             self._hidden = self.found.numbers.get(world.key()) != led[to, action]
 
@@ -537,7 +537,7 @@ class _Walks:
 
     def _once(self, restart: _Restart, budget: int) -> None:
         world = self._world
-        world.load(restart.state)
+        world.go_back(restart.state)
         if self._chance:
             world.reseed(self.rng)
         place, elapsed, ended = restart.place, restart.elapsed, False
@@ -572,11 +572,11 @@ class _Walks:
         known = self._known.get(place)
         if ended or elapsed >= self._limit or (known is not None and known.elapsed <= elapsed):
             return
-        state = self._world.save()
+        state = self._world.snapshot()
         if state is None:  # there is no way back but to the start
             return
         if self._world.can_search:
-            self._world.load(state)
+            self._world.go_back(state)
         if known is not None:
             known.state, known.elapsed = state, elapsed
             return
@@ -617,7 +617,7 @@ class _Cells(_Walks):
         for sight in owner.start_sights(world):
             owner.starts.append(sight)
             if (place := self._place(sight, 0)) not in self._known:
-                self._known[place] = _Restart(place, world.save(), 0)
+                self._known[place] = _Restart(place, world.snapshot(), 0)
                 self._restarts.append(self._known[place])
 
     def _arrive(self, source: int, elapsed: int, ended: bool) -> int:

@@ -55,10 +55,10 @@ class Simulator(Protocol):
     def step(self, action: int) -> bool:
         """One action; whether the episode is over."""
 
-    def save(self) -> Any:
-        """How to come back here; `load` before the next step."""
+    def snapshot(self) -> Any:
+        """How to come back here; `go_back` before the next step."""
 
-    def load(self, state: Any) -> None:
+    def go_back(self, state: Any) -> None:
         """Come back."""
 
     def reseed(self, rng: np.random.Generator) -> None:
@@ -94,11 +94,11 @@ class Starts:
         self._see(observation, info)
         return terminated or truncated
 
-    def save(self) -> Any:
+    def snapshot(self) -> Any:
         """The start."""
         return None
 
-    def load(self, state: Any) -> None:
+    def go_back(self, state: Any) -> None:
         """Reset."""
         self.begin(self._seed)
 
@@ -131,11 +131,11 @@ class Repeats(Starts):
         self._actions += (action,)
         return super().step(action)
 
-    def save(self) -> Any:
+    def snapshot(self) -> Any:
         """The actions since the start."""
         return self._actions
 
-    def load(self, state: Any) -> None:
+    def go_back(self, state: Any) -> None:
         """Take them again."""
         self.begin(self._seed)
         for action in state:
@@ -160,11 +160,11 @@ class Copies(Starts):
         super().begin(seed)
         self._shared = _never_changing(self.env)
 
-    def save(self) -> Any:
+    def snapshot(self) -> Any:
         """The environment itself."""
         return self.env, self._sight
 
-    def load(self, state: Any) -> None:
+    def go_back(self, state: Any) -> None:
         """A copy goes on."""
         env, self._sight = state
         self.env = _copied(env, self._shared)
@@ -205,7 +205,7 @@ class MiniGridStates(Starts):
         self.steps += 1
         return bool(terminated or truncated)
 
-    def save(self) -> Any:
+    def snapshot(self) -> Any:
         """Where the agent and all things are."""
         core = self._core
         doors = tuple((door.is_open, door.is_locked) for door in self._doors)
@@ -213,7 +213,7 @@ class MiniGridStates(Starts):
         things = self._movable, self._doors, places, doors
         return core.agent_pos, core.agent_dir, core.carrying, core.step_count, tuple(core.grid.grid), things
 
-    def load(self, state: Any) -> None:
+    def go_back(self, state: Any) -> None:
         """Put them there."""
         core = self._core
         core.agent_pos, core.agent_dir, core.carrying, core.step_count, cells, things = state
@@ -305,13 +305,13 @@ def simulator_of(env: GoalWrapper, seed: int, rng: np.random.Generator) -> tuple
 
 def _shows_the_same(made: Simulator, seed: int, walks: list[list[int]]) -> bool:
     made.begin(seed)
-    start = made.save()
+    start = made.snapshot()
     return all(_shown(made, start, walk) == _shown(made, start, walk) for walk in walks)
 
 
 def _has_chance(made: Simulator, seed: int, walks: list[list[int]], rng: np.random.Generator) -> bool:
     made.begin(seed)
-    start = made.save()
+    start = made.snapshot()
     return any(_shown(made, start, walk, rng) != _shown(made, start, walk, rng) for walk in walks)
 
 
@@ -319,7 +319,7 @@ def _shown(
     made: Simulator, start: Any, actions: list[int], rng: np.random.Generator | None = None
 ) -> list[tuple[bytes, bool]]:
     """What a walk from the start shows; with a generator, with chance drawn anew from it."""
-    made.load(start)
+    made.go_back(start)
     if rng is not None:
         made.reseed(rng)
     shown = []

@@ -74,9 +74,9 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
     finally:
         # Whatever happened, Ctrl-C included: nothing half-written stays, and the old one is under its own name.
         shutil.rmtree(draft, ignore_errors=True)
-        if old.exists() and not folder.exists():
-            os.rename(old, folder)
-        shutil.rmtree(old, ignore_errors=True)
+        if old.exists():
+            os.rename(old, draft if folder.exists() else folder)
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _swap(draft: Path, folder: Path, old: Path) -> None:
@@ -199,8 +199,12 @@ def tidy(checkpoints: Path) -> None:
     for draft in checkpoints.glob("*.tmp"):
         shutil.rmtree(draft)
     for old in checkpoints.glob("*.old"):
-        folder = old.with_suffix("")
-        shutil.rmtree(old) if folder.exists() else old.rename(folder)
+        folder, draft = old.with_suffix(""), old.with_suffix(".tmp")
+        if folder.exists():
+            old.rename(draft)  # never a checkpoint of which only some files are gone
+            shutil.rmtree(draft)
+        else:
+            old.rename(folder)
 
 
 def exists(folder: Path) -> bool:

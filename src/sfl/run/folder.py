@@ -161,8 +161,8 @@ def _steps_with_rows(path: Path) -> float:
 
 
 def has_checkpoint(run: RunFolder) -> bool:
-    """One that was completed, whole or not by now."""
-    return run.checkpoints.exists() and bool(_parts(run.checkpoints))
+    """One to go on from was completed, whole or not by now; of a first save that was cut off there is only history."""
+    return run.checkpoints.exists() and (checkpoint.exists(run.last) or len(_parts(run.checkpoints)) > 1)
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -64,9 +64,11 @@ def picture_in(content: bytes, name: str) -> Array:
         width, height = picture.size
         if max(width, height) <= LONGEST:
             return np.asarray(picture.convert("RGB"))
-    except (*_NO_PICTURE, Image.DecompressionBombError, struct.error, zlib.error) as error:
+    except Image.DecompressionBombError:  # it does not tell the size
+        raise FileError(f"{name} is far too large; pictures of at most {LONGEST}x{LONGEST} pixels are read.") from None
+    except (*_NO_PICTURE, struct.error, zlib.error) as error:
         raise FileError(f"{name} cannot be read as a picture; give a PNG or JPEG file.") from error
-    raise FileError(f"{name} is {width}x{height} pixels; at most {LONGEST} are read.")
+    raise FileError(f"{name} is {width}x{height} pixels; at most {LONGEST}x{LONGEST} are read.")
 
 
 def goal_in_picture(name: str, picture: Array, env: Env) -> Pose | Array:

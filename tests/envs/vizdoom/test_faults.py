@@ -129,7 +129,7 @@ def test_games_write_nothing_into_the_working_directory_and_remove_what_they_wro
 
 
 PARENT = """
-import sys, time
+import os, signal, sys, time
 from sfl.envs.vizdoom import DoomMaze
 from sfl.envs.vizdoom.engine import read_engine
 env = DoomMaze("small")
@@ -138,17 +138,21 @@ engine = read_engine(env.crew.folder / "game-0")
 print(env.crew.folder, env.crew.processes[0], engine.process, engine.instance, flush=True)
 if sys.argv[1] == "wait":
     time.sleep(60)
+if sys.argv[1] == "close":  # and be killed when the games have ended and their folder is still there
+    from sfl.envs.vizdoom import leftovers
+    leftovers.remove = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+    env.close()
 """
 
 
-@pytest.mark.parametrize("end", ["killed", "left"])
+@pytest.mark.parametrize("end", ["wait", "close", "leave"])
 def test_games_end_with_their_parent_whatever_ended_it(end: str) -> None:
-    command = [sys.executable, "-c", PARENT, "wait" if end == "killed" else "leave"]
+    command = [sys.executable, "-c", PARENT, end]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
         folder, worker, engine, instance = parent.stdout.readline().split()
-        if end == "killed":
+        if end == "wait":
             parent.kill()
     assert eventually(lambda: not lives(int(worker)) and not lives(int(engine)))
     assert eventually(lambda: not Path(folder).exists())

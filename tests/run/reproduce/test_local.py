@@ -96,7 +96,7 @@ def test_a_folder_of_other_settings_stops_everything(made: Path, capsys: pytest.
         (["curves-minigrid", "--jobs", "0"], "--jobs must be 1 or more, got 0."),
         (["curves-minigrid", "--seeds", "1000000"], "--seeds must be at most 9,999, got 1000000."),
         (["curves-minigrid", "--scale", "-1"], "--scale must be a positive number up to 1,000,000, got -1.0."),
-        (["curves-minigrid", "--scale", "nan"], "--scale must be a positive number up to 1,000,000, got nan."),
+        (["curves-minigrid", "--scale", "nan"], "--scale must be a finite number below 9e+18, got nan."),
         (["curves-minigrid", "--scale", "1e308"], "--scale must be a positive number up to 1,000,000, got 1e+308."),
         (["curves-minigrid", "--device", "tpu"], "--device must be auto, cpu or cuda, got 'tpu'."),
         (["curves-minigrid", "--address", "node:1"], "--address node:1 is for a Ray cluster; add --engine ray"),

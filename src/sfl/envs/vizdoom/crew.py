@@ -55,6 +55,7 @@ class _Worker:
         self._poll = select.poll()
         self._poll.register(self._replies, select.POLLIN)
         self._asked = [READY]
+        self.ended = False
 
     @property
     def process(self) -> int:
@@ -68,6 +69,8 @@ class _Worker:
 
     def ask(self, half: int) -> None:
         """Ring; a worker that has died is found when its answer is waited for."""
+        if self.ended:
+            return
         self._asked.append(half)
         try:
             os.write(self._requests, bytes([half]))
@@ -99,32 +102,25 @@ class _Worker:
         logs = [self._log, *(self._folder / f"game-{game.index}" / "engine.log" for game in self.games)]
         return next(filter(None, map(last_words, logs)), "it said nothing")
 
-    def dismiss(self) -> None:
-        """Tell it to end its games and itself."""
-        if self._requests >= 0:
-            self.ask(LEAVE)
-            os.close(self._requests)
-            self._requests = -1
+    def has_left(self, seconds: float) -> bool:
+        """Wait until a worker that was asked to leave has ended its games; False when it died or took too long."""
+        try:
+            return self.ended or self.answers(LEAVE, seconds)
+        except SflError:
+            return False
 
-    def end(self, patience: float) -> None:
+    def end(self) -> None:
         """Make sure that it and its engines have ended and leave nothing behind."""
-        if self._replies < 0:
+        if self.ended:
             return
-        self.dismiss()
-        deadline = time.monotonic() + patience
-        while not self._has_ended() and time.monotonic() < deadline:
-            time.sleep(0.01)
         self._kill_group()
         self._process.wait()
-        os.close(self._replies)
-        self._replies = -1
+        for pipe in (self._requests, self._replies):
+            os.close(pipe)
+        self.ended = True
         for game in self.games:
             if (engine := read_engine(self._folder / f"game-{game.index}")) is not None:
                 engine.remove_shared_memory()
-
-    def _has_ended(self) -> bool:
-        """Look without collecting the process: its number, which is also the group's, then stays taken."""
-        return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _kill_group(self) -> None:
         try:
@@ -219,7 +215,7 @@ class Crew:
                 f"{self._failures} game processes ended in a row without one answer, the last one with: "
                 f"{lost.last_words()} {CHECK_MAP}"
             )
-        lost.end(patience=0.0)
+        lost.end()
         self._workers[number] = worker = self._start(lost.games)
         self._await_start(worker)
         self.board.restarts[[game.index for game in lost.games]] += 1
@@ -240,9 +236,12 @@ def _end_all(workers: list[_Worker], handles: tuple[int, ...], folder: Path, own
     if os.getpid() != owner:  # a fork of the owner: the games are not its own
         return
     for worker in workers:
-        worker.dismiss()
+        worker.ask(LEAVE)
     for worker in workers:
-        worker.end(_FAREWELL)
-    leftovers.remove(folder)
+        if not worker.has_left(_FAREWELL):
+            worker.end()
+    leftovers.remove(folder)  # while those that have left look on, and would do it if this process were killed
+    for worker in workers:
+        worker.end()
     for handle in handles:
         os.close(handle)

@@ -35,13 +35,19 @@ def main() -> None:
     except SflError as error:
         worker.reply(bytes([FAILED]) + str(error).encode())
     finally:
-        worker.close()
-    if worker.abandoned:
-        leftovers.remove(Path(spec.folder))  # the parent can no longer do it
+        try:
+            worker.close()
+        finally:
+            if worker.abandoned:
+                leftovers.remove(Path(spec.folder))  # the parent can no longer do it
 
 
 class Worker:
-    """Games, and how a game that died is started again."""
+    """Games, and how a game that died is started again.
+
+    One that was told to leave ends its games and stays until the parent has removed their folder and ends it: at every
+    moment there is somebody who would remove the folder, whoever else is killed.
+    """
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -58,7 +64,7 @@ class Worker:
         return Game(Path(spec.wad), spec.map_name, folder, spec.visible, self._spec.limits)
 
     def run(self) -> None:
-        """Serve until told to leave, or until the parent is gone: the pipe then closes, unless a fork holds it."""
+        """Serve until the parent is gone: the pipe then closes, unless a fork holds it."""
         for game in self._games.values():
             game.start()
         self.reply(bytes([READY]))
@@ -71,9 +77,10 @@ class Worker:
             if not rung:
                 break
             if rung[0] == LEAVE:
-                return
-            for index in self._halves[rung[0]]:
-                self._serve(index)
+                self.close()
+            else:
+                for index in self._halves[rung[0]]:
+                    self._serve(index)
             self.reply(rung)
         self.abandoned = True
 
@@ -136,8 +143,8 @@ class Worker:
 
     def close(self) -> None:
         """End the games."""
-        for game in self._games.values():
-            game.close()
+        while self._games:
+            self._games.popitem()[1].close()
 
 
 def _pose(row: Array) -> Pose | None:

@@ -27,7 +27,7 @@ def draw(runs: Sequence[Path | str]) -> list[Path]:
     with its error over seeds, into the folder `figures` beside the first.
     """
     paths = _checked(runs)
-    success = _success(paths, SCREEN)  # first: what cannot be read is refused before anything is written
+    success, findings = _success(paths, SCREEN)  # first: what cannot be read is refused before anything is written
     files = []
     for path in paths:
         run = load_run(path, device="cpu")
@@ -35,7 +35,9 @@ def draw(runs: Sequence[Path | str]) -> list[Path]:
         if (indicators := indicators_figure(run)) is not None:
             figures["indicators"] = indicators
         files += [save_png(figure, run.folder.figures / f"{name}.png") for name, figure in figures.items()]
-    return files + [save_png(plate.figure, _shared(paths) / f"{name}.png") for name, plate in success.items()]
+    files += [save_png(plate.figure, _shared(paths) / f"{name}.png") for name, plate in success.items()]
+    _say(findings)
+    return files
 
 
 def draw_paper(runs: Sequence[Path | str], form: Form = "pdf") -> list[Path]:
@@ -45,7 +47,7 @@ def draw_paper(runs: Sequence[Path | str], form: Form = "pdf") -> list[Path]:
     the coverage of runs in one maze) into the folder `figures/paper` beside the first.
     """
     paths = _checked(runs)
-    success = _success(paths, PAPER)
+    success, findings = _success(paths, PAPER)
     files, sites = [], []
     for path in paths:
         run = load_run(path, device="cpu")
@@ -57,7 +59,14 @@ def draw_paper(runs: Sequence[Path | str], form: Form = "pdf") -> list[Path]:
             sites.append(site)
     if len(paths) > 1:
         files += save_plates(_coverage(sites) | success, _shared(paths) / "paper", form)
+    _say(findings)
     return files
+
+
+def _say(findings: Sequence[str]) -> None:
+    """Last, so that an error stands alone."""
+    for line in findings:
+        note(line)
 
 
 def _checked(runs: Iterable[Path | str]) -> list[Path]:
@@ -89,13 +98,12 @@ def _coverage(sites: Sequence[Site]) -> dict[str, Plate]:
     return {"coverage": coverage_figure(sites)} if len(sites) > 1 and len(mazes) == 1 else {}
 
 
-def _success(paths: Sequence[Path], style: Style) -> dict[str, Plate]:
+def _success(paths: Sequence[Path], style: Style) -> tuple[dict[str, Plate], list[str]]:
+    """The figure of success, if anything was evaluated, and the findings that stand in it."""
     evaluated = {path: own_episodes(RunFolder(path)) for path in paths}
     rows = [row for path, own in evaluated.items() if own for row in (*own, *read_random(path))]
     if not rows:
         note("success: not drawn, because nothing has been evaluated yet.")
-        return {}
-    warnings = finding_lines(summarise_runs(evaluated))
-    for line in warnings:
-        note(line)
-    return {"success": success_figure(rows, style, warnings)}
+        return {}, []
+    findings = finding_lines(summarise_runs(evaluated))
+    return {"success": success_figure(rows, style, findings)}, findings
