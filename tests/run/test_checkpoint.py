@@ -236,7 +236,7 @@ def test_of_an_old_checkpoint_that_goes_no_half_is_left_under_a_name_that_is_rea
     save(folder, made(300))
     shutil.copytree(folder, folder.with_name(f"{folder.name}.old"))
     checkpoint.tidy(tmp_path)
-    assert seen == [[folder.name, f"{folder.name}.tmp"]] * 2
+    assert seen == [["000000100", folder.name, f"{folder.name}.tmp"]] * 2
 
 
 @pytest.mark.parametrize(("rename", "expected"), [(1, 200), (2, 200)])
