@@ -109,7 +109,8 @@ def test_a_path_that_the_terminal_cannot_show_is_spelt_out() -> None:
     assert (done.stdout, done.stderr) == (b"L\\xe4ufe \\udcff\n", b"")
 
 
-def test_ctrl_c_during_the_imports_is_one_line() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None:
     """Of Python's own before the command begins, and of those that a command asks for."""
     for module in ("gymnasium", "torch"):
         code = f"""
@@ -117,7 +118,7 @@ import importlib.abc, os, signal, sys
 class Interrupt(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), {int(number)})
 sys.meta_path.insert(0, Interrupt())
 sys.orig_argv = [sys.executable, "-m", "sfl", "train", "sfl-fourroom", "--tiny"]
 sys.argv = ["sfl", *sys.orig_argv[3:]]
@@ -128,8 +129,32 @@ runpy.run_module("sfl", run_name="__main__", alter_sys=True)
         assert (done.returncode, done.stderr) == (130, "sfl: stopped.\n"), module
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_training_is_one_line_and_one_at_the_very_end_comes_too_late(number: signal.Signals) -> None:
+    """Training gives handlers back to the command, which must not fall back to ending on the spot."""
+    code = f"""
+import atexit, os, sys
+sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
+from sfl.cli import COMMANDS, main
+from sfl.cli.options import ListOptions
+from sfl.run.interrupt import StopRequest
+def told(options):
+    with StopRequest():
+        pass
+    os.kill(os.getpid(), {int(number)})
+COMMANDS["list"] = (ListOptions, told if sys.argv[1] == "command" else lambda options: None)
+atexit.register(os.kill, os.getpid(), {int(number)})
+sys.exit(main(["list"]))
+"""
+    for moment, expected in (("command", (130, "sfl: stopped.\n")), ("exit", (0, ""))):
+        words = [sys.executable, "-c", code, moment]
+        done = subprocess.run(words, env=SOURCES, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == expected, moment
+
+
 def test_ctrl_c_while_a_program_imports_the_package_is_the_programs_own_affair() -> None:
-    code = "import signal, sfl; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    code = "import signal, sfl; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    code += "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL"
     subprocess.run([sys.executable, "-c", code], env=SOURCES, check=True)
 
 

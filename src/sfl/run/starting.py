@@ -1,4 +1,4 @@
-"""The first and the last moments of the process of a command, in which Ctrl-C finds nothing to put in order."""
+"""Ctrl-C, and being told to end, in the process of a command: one line and exit code 130 at any moment of it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ def is_command() -> bool:
     return words[first + 1 : first + 2] == ["sfl"] if words[first] == "-m" else Path(words[first]).name == "sfl"
 
 
-class _CtrlC:
+class _Interrupt:
     """Python's own answer to Ctrl-C, but for the times at which it would be a page of tracebacks.
 
     Modules take the exception badly while they are imported, torch for seconds, and Python itself while it ends.
+    SIGTERM and a lost terminal have the same answer: without it they end a command on the spot, with nothing put in
+    order, where a run is not training (which has its own answer, `StopRequest`).
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,8 @@ class _CtrlC:
         raise KeyboardInterrupt
 
 
-_ctrl_c = _CtrlC()
+_interrupt = _Interrupt()
+_ANSWERED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -52,17 +55,19 @@ def _is_importing(frame: FrameType | None) -> bool:
 def begin() -> None:
     """Call before anything large is imported."""
     open_closed()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a script's `&` has it ignored
-        signal.signal(signal.SIGINT, _ctrl_c)
+    for number in _ANSWERED:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # not ignored, by `&` or `nohup`
+            signal.signal(number, _interrupt)
 
 
 def work() -> None:
     """The command has begun."""
-    _ctrl_c.at_work = True
+    _interrupt.at_work = True
 
 
 def end() -> None:
     """All is done, and the exit code is known."""
-    _ctrl_c.at_work = False
-    if signal.getsignal(signal.SIGINT) is _ctrl_c:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _interrupt.at_work = False
+    for number in _ANSWERED:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_IGN)
