@@ -45,7 +45,9 @@ class Ended:
 class Command:
     """A command that runs, its output in files, so that nobody has to read it."""
 
-    def __init__(self, room: Room, words: Sequence[str], **popen: object) -> None:
+    def __init__(
+        self, room: Room, words: Sequence[str], program: Sequence[str] = names.COMMAND, **popen: object
+    ) -> None:
         self.mark = uuid.uuid4().hex
         self._room = room
         self._log = room.path / f"command-{self.mark[:8]}"
@@ -54,7 +56,7 @@ class Command:
         with (self._log / "out").open("wb") as out, (self._log / "err").open("wb") as err:
             settings = {"cwd": room.here, "env": environment, "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
             self.process = subprocess.Popen(
-                [*names.COMMAND, *words],
+                [*program, *words],
                 start_new_session=True,
                 **{**settings, **popen},  # type: ignore[call-overload]
             )

@@ -12,22 +12,24 @@ from __future__ import annotations
 import argparse
 import csv
 import fcntl
+import importlib.util
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.siege import names, warm
+from benchmarks.siege import names, warm, watch
 from benchmarks.siege.case import Broken, Family, Outcome, Room, chance
 from benchmarks.siege.commands import Command, Ended, execute, until
 from benchmarks.siege.field import Field
@@ -355,7 +357,7 @@ def _neighbour(room: Room, run: Besieged) -> None:
     run.end()
 
 
-def _table(room: Room, dice: random.Random, strike: str, note: Callable[[str], None]) -> None:
+def _table(strike: str, room: Room, dice: random.Random, note: Callable[[str], None]) -> None:
     """`sfl reproduce` is killed, or one of its runs is, or everybody; the same command goes on."""
     reference = reference_of(room, "table", TABLE)
     for _ in range(3):
@@ -363,12 +365,8 @@ def _table(room: Room, dice: random.Random, strike: str, note: Callable[[str], N
         if not until(lambda: False, command, dice.random() * reference.seconds, pause=0.01) and not command.running:
             break
         if strike == "runs":
-            victims = command.children()
-            dice.shuffle(victims)
-            for pid in victims[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                note("run")
+            _kill_one(command.children(), dice)
+            note("run")
             break
         note("table")
         if strike == "everybody":
@@ -382,12 +380,88 @@ def _table(room: Room, dice: random.Random, strike: str, note: Callable[[str], N
         command.require_nothing_left(30.0)
     else:
         command = Command(room, TABLE)
-    ended = command.wait(LONGEST)
-    if ended.code:
-        raise Broken(f"the same command did not finish: exit code {ended.code}: {ended.last[:300]!r}")
-    command.require_nothing_left()
+    _finished_table(command)
     for folder, parts in reference.runs.items():
         require_same(room.here / TABLE_RUNS / folder, parts)
+
+
+def _ray_table(room: Room, dice: random.Random, note: Callable[[str], None]) -> None:
+    """The same on a Ray cluster: the command is killed, or told to stop, or one of its runs, or the whole cluster."""
+    reference = reference_of(room, "table", TABLE)
+    words = [*TABLE, "--engine", "ray", "--address"]
+    with _one_cluster_at_a_time(room), tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short:
+        cluster, address = _cluster(room, short)
+        try:
+            for _ in range(3):
+                command, seconds = Command(room, [*words, address]), 3 + dice.random() * reference.seconds
+                if not until(lambda: False, command, seconds, pause=0.01) and not command.running:
+                    break
+                strike = dice.choice(("process", "signal", "run", "cluster"))
+                note(strike)
+                if strike == "run":
+                    _kill_one(_runs_of(cluster), dice)
+                    _finished_table(command)
+                    break
+                if strike == "cluster":
+                    cluster.kill_all()
+                    ended = command.wait(LONGEST)
+                    if ended.code == names.FAILED:
+                        ended.complaint  # noqa: B018  (there is one)
+                    elif ended.code != names.DONE:
+                        raise Broken(f"the cluster was killed, and the command ended with {ended.code}: {ended.last!r}")
+                    cluster, address = _cluster(room, short)
+                else:
+                    command.signal(signal.SIGKILL if strike == "process" else dice.choice(POLITE))
+                    if trace := traceback(command.wait(LONGEST).err):
+                        raise Broken(trace)
+                command.require_nothing_left(30.0)
+            _finished_table(Command(room, [*words, address]))
+        finally:
+            cluster.kill_all()
+            time.sleep(
+                1.0
+            )  # until its orphans are this process's children: they hide the mark that `kill_all` looks for
+            watch.end_all(os.getpid())
+    for folder, parts in reference.runs.items():
+        require_same(room.here / TABLE_RUNS / folder, parts)
+
+
+def _finished_table(command: Command) -> None:
+    ended = command.wait(LONGEST)
+    if ended.code:
+        raise Broken(f"the table was not finished: exit code {ended.code}: {ended.last[:300]!r}")
+    command.require_nothing_left()
+
+
+def _kill_one(victims: list[int], dice: random.Random) -> None:
+    for pid in dice.sample(victims, min(1, len(victims))):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _runs_of(cluster: Command) -> list[int]:
+    return [pid for pid, line in cluster.family().items() if b"\0sfl\0train\0" in line or b"\0sfl\0resume\0" in line]
+
+
+@contextmanager
+def _one_cluster_at_a_time(room: Room) -> Iterator[None]:
+    """Two clusters of one machine are in each other's way."""
+    with (room.base / "cluster.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _cluster(room: Room, folder: str) -> tuple[Command, str]:
+    """A Ray cluster of this machine, its files in a folder whose path is short enough for sockets, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    where = replace(room, environment={**room.environment, "RAY_TMPDIR": folder, "TMPDIR": folder})
+    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
+    cluster = Command(where, [*words, "--disable-usage-stats"], (sys.executable, "-m", "ray.scripts.scripts"))
+    if not until(lambda: "--block" in cluster.said().out + cluster.said().err, cluster, LONGEST, pause=0.1):
+        raise RuntimeError(f"the cluster did not start: {cluster.said().err[-300:]}")
+    return cluster, f"127.0.0.1:{port}"
 
 
 # ---- families
@@ -405,10 +479,17 @@ def _case(name: str, world: World, play: Callable[[Room, Besieged], None], seed:
     return f"{run.kills} kills ({' '.join(run.where)}): same"
 
 
-def _table_case(name: str, strike: str, seed: int, room: Room) -> str:
+RAY = "kill-table-ray"
+HAS_RAY = importlib.util.find_spec("ray") is not None
+Table = Callable[[Room, random.Random, Callable[[str], None]], None]
+
+
+def _table_case(name: str, play: Table, seed: int, room: Room) -> str:
+    if name == RAY and not HAS_RAY:
+        return "0 kills (): Ray is not installed"
     where: list[str] = []
     try:
-        _table(room, chance(name, seed), strike, where.append)
+        play(room, chance(name, seed), where.append)
     except Broken as broken:
         raise Broken(f"{len(where)} kills ({' '.join(where)}): {broken}") from None
     return f"{len(where)} kills ({' '.join(where)}): same"
@@ -416,6 +497,10 @@ def _table_case(name: str, strike: str, seed: int, room: Room) -> str:
 
 def _family(name: str, about: str, world: World, play: Callable[[Room, Besieged], None], weight: float) -> Family:
     return Family(name, about, partial(_case, name, world, play), weight, limit=LONGEST * 3)
+
+
+def _table_family(name: str, about: str, play: Table) -> Family:
+    return Family(name, about, partial(_table_case, name, play), 0.5, limit=LONGEST * 4)
 
 
 def _strikes(strike: Strike, world: World, moments: tuple[str, ...], count: int) -> Callable[[Room, Besieged], None]:
@@ -463,34 +548,13 @@ FAMILIES: tuple[Family, ...] = (
         "kill-maze-workers", "Workers and games killed while the command lives: they are replaced.", MAZE, _workers, 0.5
     ),
     _family("kill-maze-neighbour", "What is swept is never a living run's.", MAZE, _neighbour, 0.5),
-    Family(
-        "kill-table",
-        "sfl reproduce killed: the same command goes on.",
-        partial(_table_case, "kill-table", "process"),
-        0.5,
-        limit=LONGEST * 4,
+    _table_family("kill-table", "sfl reproduce killed: the same command goes on.", partial(_table, "process")),
+    _table_family(
+        "kill-table-signal", "sfl reproduce told to stop: the same command goes on.", partial(_table, "signal")
     ),
-    Family(
-        "kill-table-signal",
-        "sfl reproduce told to stop: the same command goes on.",
-        partial(_table_case, "kill-table-signal", "signal"),
-        0.5,
-        limit=LONGEST * 4,
-    ),
-    Family(
-        "kill-table-everybody",
-        "sfl reproduce killed with all its runs.",
-        partial(_table_case, "kill-table-everybody", "everybody"),
-        0.5,
-        limit=LONGEST * 4,
-    ),
-    Family(
-        "kill-table-runs",
-        "A run of sfl reproduce is killed: it is resumed.",
-        partial(_table_case, "kill-table-runs", "runs"),
-        0.5,
-        limit=LONGEST * 4,
-    ),
+    _table_family("kill-table-everybody", "sfl reproduce killed with all its runs.", partial(_table, "everybody")),
+    _table_family("kill-table-runs", "A run of sfl reproduce is killed: it is resumed.", partial(_table, "runs")),
+    _table_family(RAY, "sfl reproduce on Ray: it, a run of it or the cluster is killed.", _ray_table),
 )
 
 
@@ -531,7 +595,7 @@ def _so_far(out: Path) -> tuple[set[int], int, int]:
 def _cases(done: set[int], wanted: Callable[[], bool]) -> Iterator[tuple[Family, int]]:
     seed = 0
     while wanted():
-        if seed not in done:
+        if seed not in done and (HAS_RAY or kind_of(seed).name != RAY):  # where Ray is, these are made up for
             yield kind_of(seed), seed
         seed += 1
 
