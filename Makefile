@@ -27,9 +27,13 @@ check: .venv
 bench: .venv
 	$(BIN)/sfl bench
 
-# SEED, CASES: as many cases as you like, from any seed on
+# SEED, CASES: as many cases as you like, from any seed on; KILLS=1000: kills alone, which go on where they were stopped
 siege: .venv
+ifdef KILLS
+	$(BIN)/python -m benchmarks.siege.kills --kills $(KILLS)
+else
 	$(BIN)/python -m benchmarks.siege --seed $(or $(SEED),0) --cases $(or $(CASES),7000) --out benchmarks/results/siege.csv
+endif
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
