@@ -11,6 +11,8 @@ import signal
 import sys
 
 _SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl; other systems rely on the worker's end of the process group
+_NO_SOUND_SERVER = {"ALSOFT_DRIVERS": "null", "SDL_AUDIODRIVER": "dummy"}
+"""OpenAL and SDL look for one even where sound is off; PulseAudio's library leaves a temporary folder behind."""
 
 
 def _become_engine(folder: str, parent: int, command: list[str]) -> None:
@@ -26,7 +28,7 @@ def _become_engine(folder: str, parent: int, command: list[str]) -> None:
     log = os.open(os.path.join(folder, "engine.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.execv(command[0], command)
+    os.execve(command[0], command, os.environ | _NO_SOUND_SERVER)
 
 
 if __name__ == "__main__":
