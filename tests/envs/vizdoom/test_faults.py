@@ -159,6 +159,30 @@ def test_games_end_with_their_parent_whatever_ended_it(end: str) -> None:
     assert list(Path("/dev/shm").glob(f"*{instance}")) == []
 
 
+FAILED_PARENT = """
+import os, signal
+from dataclasses import replace
+from sfl.core.errors import SflError
+from sfl.envs.mazes.library import load_maze
+from sfl.envs.vizdoom import DoomMaze
+from sfl.envs.vizdoom.protocol import Limits
+env = DoomMaze(replace(load_maze("small"), map_name="MAP99"), limits=Limits(call=0.3))
+print(env.crew.folder, flush=True)
+try:
+    env.reset(seed=0)
+except SflError:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_parent_that_is_killed_after_its_games_failed_leaves_nothing() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", FAILED_PARENT]
+    parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
+    assert parent.returncode == -signal.SIGKILL
+    assert eventually(lambda: not Path(parent.stdout.strip()).exists())
+
+
 def test_an_engine_ends_with_its_worker_though_nobody_closes_it(arena: Maze) -> None:
     env = DoomMaze(arena)
     engine = engine_of(env.crew)

@@ -21,7 +21,7 @@ import pytest
 from sfl.cli import main
 from sfl.core.errors import SflError, UsageError
 from sfl.run.folder import read_config
-from sfl.run.reproduce import cluster
+from sfl.run.reproduce import apart, cluster
 from sfl.run.reproduce.cluster import answering, asked_words, holds, resources
 from sfl.run.reproduce.needs import GRID_NEED, MAZE_NEED
 from sfl.run.train import train
@@ -163,6 +163,19 @@ def test_runs_of_a_killed_node_are_resumed_on_another(
     assert experiment.train.steps == STEPS
     uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
     assert (resumed / "episodes.csv").read_bytes() == uninterrupted.episodes.read_bytes()
+
+
+def test_a_head_that_takes_no_connection_for_a_while_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "LISTEN_EVERY", 0.0)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        head = apart.Head(f"127.0.0.1:{listening.getsockname()[1]}")
+        assert not head.lost()
+    assert not head.lost()  # it may come back
+    monkeypatch.setattr(apart, "LOST_AFTER", 0.0)
+    assert head.lost()
+    assert not apart.Head("auto").lost()
 
 
 @needs_ray

@@ -34,19 +34,22 @@ def main() -> None:
         worker.run()
     except SflError as error:
         worker.reply(bytes([FAILED]) + str(error).encode())
+        os.close(spec.replies)  # all has been said
+        worker.close()
+        worker.stay()
     finally:
         try:
             worker.close()
         finally:
-            if worker.abandoned:
+            if worker.abandoned():
                 leftovers.remove(Path(spec.folder))  # the parent can no longer do it
 
 
 class Worker:
     """Games, and how a game that died is started again.
 
-    One that was told to leave ends its games and stays until the parent has removed their folder and ends it: at every
-    moment there is somebody who would remove the folder, whoever else is killed.
+    One that was told to leave, or has failed, ends its games and stays until the parent has removed their folder and
+    ends it: at every moment there is somebody who would remove the folder, whoever else is killed.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
@@ -54,42 +57,56 @@ class Worker:
         self._board = Board.over(spec.memory, spec.count)
         self._folder = Path(spec.folder)
         self._games = {game.index: self._game(game) for game in spec.games}
-        self.abandoned = False
         self._halves: dict[int, list[int]] = {}
         for game in spec.games:
             self._halves.setdefault(game.half, []).append(game.index)
+        self._hung_up = False
 
     def _game(self, spec: GameSpec) -> Game:
         folder = self._folder / f"game-{spec.index}"
         return Game(Path(spec.wad), spec.map_name, folder, spec.visible, self._spec.limits)
 
     def run(self) -> None:
-        """Serve until the parent is gone: the pipe then closes, unless a fork holds it."""
+        """Serve until the parent is gone."""
         for game in self._games.values():
+            if self.abandoned():
+                return
             game.start()
         self.reply(bytes([READY]))
-        requests = select.poll()
-        requests.register(self._spec.requests, select.POLLIN)
-        while not self.abandoned and os.getppid() == self._spec.parent:
-            if not requests.poll(_LOOK_AROUND):
-                continue
-            rung = os.read(self._spec.requests, 1)
-            if not rung:
-                break
+        while rung := self._hear():
             if rung[0] == LEAVE:
                 self.close()
             else:
                 for index in self._halves[rung[0]]:
                     self._serve(index)
             self.reply(rung)
-        self.abandoned = True
+
+    def stay(self) -> None:
+        """Until the parent is gone."""
+        while self._hear():
+            continue
+
+    def _hear(self) -> bytes:
+        """What the parent asks for next; nothing once it is gone."""
+        requests = select.poll()
+        requests.register(self._spec.requests, select.POLLIN)
+        while not self.abandoned():
+            if requests.poll(_LOOK_AROUND):
+                rung = os.read(self._spec.requests, 1)
+                self._hung_up = not rung
+                return rung
+        return b""
+
+    def abandoned(self) -> bool:
+        """The parent is gone: a pipe lost its other end or, where a fork holds that end, this process was adopted."""
+        return self._hung_up or os.getppid() != self._spec.parent
 
     def reply(self, word: bytes) -> None:
-        """Answer the parent; it is gone where nobody reads the answer."""
+        """Answer the parent, if it is there to read it."""
         try:
             os.write(self._spec.replies, word)
         except BrokenPipeError:
-            self.abandoned = True
+            self._hung_up = True
 
     def _serve(self, index: int) -> None:
         command = self._board.commands[index]

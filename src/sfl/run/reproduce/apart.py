@@ -18,7 +18,7 @@ from typing import Any
 
 from sfl.core.errors import SflError
 from sfl.run.interrupt import RunStoppedError, StopRequest
-from sfl.run.reproduce.cluster import LOOK_EVERY, RayEngine, answering
+from sfl.run.reproduce.cluster import LOOK_EVERY, RayEngine, answering, takes_connection
 from sfl.run.reproduce.needs import Machine
 from sfl.run.reproduce.plan import PlannedRun
 from sfl.run.reproduce.queue import Failure
@@ -26,6 +26,10 @@ from sfl.run.reproduce.queue import Failure
 SPAWN = multiprocessing.get_context("spawn")
 ASK_EVERY = 4
 """Looks between two requests to stop: one may come before there is anything to stop."""
+LISTEN_EVERY = 10.0
+"""Seconds between two looks whether the head still takes connections."""
+LOST_AFTER = 60.0
+"""Seconds without one after which the cluster is given up. Ray itself does so, but not while it is being connected."""
 
 
 class ClusterLostError(SflError):
@@ -63,12 +67,15 @@ class RayApart:
 
     def _answer(self) -> Any:
         """What it says next, if it says something."""
-        looks = 0
+        looks, head = 0, Head(self._address)
         with StopRequest() as stop:
             while not self._pipe.poll(LOOK_EVERY):
                 if stop.asked and looks % ASK_EVERY == 0 and self._process.pid is not None:
                     os.kill(self._process.pid, signal.SIGINT)
                 looks += stop.asked
+                if head.lost():
+                    self._process.kill()
+                    raise self._end(stop.asked)
             try:
                 answer, self.failures = self._pipe.recv()
             except (EOFError, ConnectionError):
@@ -85,6 +92,24 @@ class RayApart:
             f"The Ray cluster at {self._address} was lost; once it is back, the same command goes on from the last "
             "checkpoints."
         )
+
+
+class Head:
+    """Whether a cluster's head is still there, asked from time to time."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._asked = self._answered = time.monotonic()
+
+    def lost(self) -> bool:
+        """It has taken no connection for a minute; never said of `auto`, which names no address."""
+        now = time.monotonic()
+        if self._address == "auto" or now - self._asked < LISTEN_EVERY:
+            return False
+        self._asked = now
+        if takes_connection(self._address):
+            self._answered = now
+        return now - self._answered > LOST_AFTER
 
 
 def _drive(pipe: Connection, parent: int, settings: tuple[Path, str, str, int | None]) -> None:

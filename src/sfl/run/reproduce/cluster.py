@@ -337,6 +337,16 @@ def answering(address: str) -> str:
     return address
 
 
+def takes_connection(address: str) -> bool:
+    """Something listens there."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_WITHIN).close()
+    except OSError:
+        return False
+    return True
+
+
 def connect(address: str) -> Any:
     """Ray, connected to a cluster that answers."""
     import ray
