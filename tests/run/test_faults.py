@@ -335,6 +335,30 @@ def test_rows_written_after_the_checkpoint_are_no_damage(stopped: Path, tmp_path
     assert list(run.glob("*.tmp")) == []
 
 
+TORN = (bytes(200_000), b"\xff\xfe" * 100 + b"\n", b'"' + b"x" * 200_000 + b"\n", b"9" * 5000 + b"{}\n")
+AN_EARLY_STEP = b"5{}\n"  # only where a checkpoint has noted the rows can it be told from one of them
+
+
+@pytest.mark.parametrize(("tail", "old"), [*((tail, old) for tail in TORN for old in (0, 1)), (AN_EARLY_STEP, 0)])
+def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes, old: int) -> None:
+    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    shutil.copytree(stopped, run)
+    if old:
+        make_old(run)
+    rows = (run / "train.csv").read_bytes()
+    (run / "train.csv").write_bytes(rows + tail.replace(b"{}", b"," * rows.splitlines()[0].count(b",")))
+    assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
+
+
+def make_old(run: Path) -> None:
+    """As a version made it whose checkpoints did not protect their headers."""
+    for place in RunFolder(run).checkpoints.iterdir():
+        header = json.loads((place / "format.json").read_text())
+        for name in ("kind", "tables", "digest"):
+            del header[name]
+        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+
+
 def test_rows_reach_the_disk_before_the_checkpoint_that_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,11 +402,7 @@ def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
 ) -> None:
     run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
     shutil.copytree(stopped, run)
-    for place in RunFolder(run).checkpoints.iterdir():
-        header = json.loads((place / "format.json").read_text())
-        for name in ("kind", "tables", "digest"):
-            del header[name]
-        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+    make_old(run)
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
     assert capsys.readouterr().err.count("is of an older format, which does not protect its own header") == 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -114,6 +114,7 @@ class _Training:
         self.window = MetricWindow()
         self.env_steps = 0
         self._before = 0  # environment steps before the last step
+        self._noted: Mapping[str, Any] = {}  # what the checkpoint of a resumed run knows of its tables
         self.evaluated_at = -1
         self.seconds = self._window_seconds = 0.0
         self._window_steps = 0
@@ -132,7 +133,7 @@ class _Training:
         self.folder, train = where, self.experiment.train
         self.tables = where.tables(self.experiment.eval.levels)
         for name, table in self.tables.items():
-            table.cut_after(self.env_steps if name == "train" else self.evaluated_at)
+            table.cut_after(self.env_steps if name == "train" else self.evaluated_at, self._noted.get(table.path.name))
         title = f"{self.experiment.name} seed {self.seed}"
         self.boards = Boards(where.path / "tensorboard", to_json(self.experiment), title, wandb, self.env_steps)
         self.progress = Progress(title, train.steps, self.env_steps)
@@ -312,6 +313,7 @@ class _Training:
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
         folder.require_rows(found, loaded.tables)
+        self._noted = loaded.tables
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
