@@ -29,7 +29,7 @@ from sfl.run.progress import Progress, note
 from sfl.run.report import summarise_runs
 from sfl.run.train import resume, train
 
-from .test_train import assert_same_run, stop_at
+from .test_train import assert_same_run, sfl_experiment, stop_at
 from .worlds import random_experiment
 
 SOURCES = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
@@ -357,6 +357,37 @@ def make_old(run: Path) -> None:
         for name in ("kind", "tables", "digest"):
             del header[name]
         (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("agent.train_epsilon", 0.5, r"says agent.train_epsilon 0.5, and checkpoint .*last was made with 0.1"),
+        ("agent.landmarks.trust", 0.5, "says agent.landmarks.trust 0.5"),  # whose arrays are not in the checkpoint
+        ("train.env_count", 3, "says train.env_count 3"),
+        ("env.max_steps", 77, "says env.max_steps 77"),
+    ],
+)
+def test_settings_that_a_checkpoint_was_not_made_with_are_one_line(
+    learnt: Path, tmp_path: Path, name: str, value: float, line: str
+) -> None:
+    run = Path(shutil.copytree(learnt, tmp_path / "run"))
+    body = json.loads((run / "config.json").read_text())
+    *parts, last = name.split(".")
+    holder = body["experiment"]
+    for part in parts:
+        holder = holder[part]
+    assert last in holder
+    holder[last] = value
+    (run / "config.json").write_text(json.dumps(body))
+    for use in (lambda: resume(run, "cpu"), lambda: load_run(run, device="cpu")):
+        with pytest.raises(CheckpointError, match=line):
+            use()
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(sfl_experiment(), 0, tmp_path_factory.mktemp("learnt"), "cpu").path
 
 
 def test_rows_reach_the_disk_before_the_checkpoint_that_knows_them(

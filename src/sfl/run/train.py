@@ -99,6 +99,8 @@ class _Training:
 
     def __init__(self, experiment: Experiment, seed: int, device: str, saved: Path | None = None) -> None:
         self.experiment, self.seed = experiment, seed
+        as_written = experiment if saved is None else folder.read_config(saved)[0]
+        self._settings = folder.settings_of(as_written, seed)
         count = experiment.train.env_count
         self.world, self.world_name = open_world(experiment.env, saved), world_name(experiment.env)
         self.spec: EnvSpec = folder.config_spec(experiment.env, count)
@@ -302,7 +304,7 @@ class _Training:
 
     def _save(self, history: bool) -> None:
         kept = {table.path.name: table.kept() for table in self.tables.values()}
-        snapshot = replace(self._checkpoint(), tables=kept)
+        snapshot = replace(self._checkpoint(), tables=kept, settings=self._settings)
         # `last` comes last: a run whose `last` is that of its end has everything else.
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
@@ -312,6 +314,7 @@ class _Training:
         """Take up the state of the run's last checkpoint."""
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
+        folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
         self._noted = loaded.tables
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
