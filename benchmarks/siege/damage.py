@@ -171,7 +171,8 @@ def _more(path: Path, dice: random.Random, room: Room) -> str:
     lines = path.read_bytes().splitlines(keepends=True)
     kind = dice.choice(("dropped", "doubled", "torn", "appended"))
     if kind == "appended" or not lines:
-        path.write_bytes(b"".join(lines) + dice.choice((b"\n", b"0,0,0\n", b"x", lines[-1] if lines else b"y")))
+        torn = (bytes(200_000), dice.randbytes(500), b'"' + b"x" * 200_000 + b"\n", b"9" * 5000 + b",\n")
+        path.write_bytes(b"".join(lines) + dice.choice((b"\n", b"0,0,0\n", lines[-1] if lines else b"y", *torn)))
         return "something appended"
     at = dice.randrange(len(lines))
     lines[at : at + 1] = {"dropped": [], "doubled": [lines[at]] * 2, "torn": [lines[at][: len(lines[at]) // 2]]}[kind]
@@ -210,7 +211,10 @@ def _one_value(kind: str, seed: int, room: Room) -> str:
     files = [last / names.FORMAT, last / names.FORMAT, last / names.GENERATORS, run / names.CONFIG, run / names.TASKS]
     path = dice.choice([one for one in files if one.exists()])
     body = json.loads(path.read_text())
-    holder, key = dice.choice(list(_places(body)))
+    part = body
+    if path.name == names.CONFIG:  # how long a run is and how often it is evaluated may be changed later
+        part = {name: body["experiment"][name] for name in ("agent", "env")}
+    holder, key = dice.choice([place for place in _places(part) if place[0] is not part or part is body])
     before = holder[key]
     done = f"{os.path.relpath(path, run)}: {key!r} "
     if dice.random() < 0.2 and isinstance(holder, dict):

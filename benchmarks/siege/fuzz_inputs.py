@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from io import BytesIO
 from pathlib import Path
 
 from benchmarks.siege import hostile
 from benchmarks.siege.case import Family, Room, chance
 from benchmarks.siege.forked import copy_run, judge, require_same, sfl, tree
+from PIL import Image
 
 BRIEF = ("--episodes", "1", "--device", "cpu")
 REAL_EVERY = 13
@@ -92,9 +94,20 @@ def _png(source: bytes, dice: random.Random) -> tuple[bytes, bool | None]:
     if kind == 3:
         size = dice.choice(((160, 120), (1, 1), (19 * 8, 19 * 8), (19 * 32, 19 * 32), (1, 20_000), (20_000, 1), (0, 0)))
         return hostile.png(*size, dice, dice.choice((0, 2, 3, 4, 6, 7)), dice.choice((1, 2, 4, 8, 16))), None
+    if dice.random() < 0.3:
+        return _with_notes(source, dice), None
     return dice.choice(
         (b"GIF89a" + source, b"\xff\xd8\xff\xe0" + source, b"BM" + source, b"<svg/>", b"P6\n99999 99999\n255\n")
     ), None
+
+
+def _with_notes(source: bytes, dice: random.Random) -> bytes:
+    """A JPEG whose Exif is damaged."""
+    file = BytesIO()
+    Image.open(BytesIO(source)).save(file, "JPEG")
+    notes = b"Exif\0\0" + dice.choice((b"II*\0", b"MM\0*", b"")) + dice.randbytes(dice.choice((0, 4, 200)))
+    length = (len(notes) + 2).to_bytes(2, "big")
+    return file.getvalue()[:2] + b"\xff\xe1" + length + notes + file.getvalue()[2:]
 
 
 def _lying(huge: int, dice: random.Random) -> bytes:

@@ -150,6 +150,13 @@ def _spoil(path: Path, dice: random.Random) -> None:
 def _archive(content: bytes, dice: random.Random) -> bytes:
     """An npz whose arrays are cut, odd, missing or very many."""
     target = BytesIO()
+    if dice.random() < 0.1:  # a gigabyte of zeros
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            array = hostile.npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1073741824,), }", b"")
+            with archive.open("goals.npy", "w") as file:
+                for block in (array, *[bytes(1 << 24)] * 64):
+                    file.write(block)
+        return target.getvalue()
     try:
         with zipfile.ZipFile(BytesIO(content)) as source:
             arrays = {name: source.read(name) for name in source.namelist()}

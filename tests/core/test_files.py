@@ -143,6 +143,12 @@ def test_arrays_that_are_none_are_one_line_and_get_no_room(content: bytes) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_arrays_that_python_2_wrote_are_read_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+    found = array_in(header("{'descr': '<f8', 'fortran_order': False, 'shape': (8L,), }"), "a.npy")
+    assert found.shape == (8,)
+    assert not recwarn.list
+
+
 def packed(**arrays: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)

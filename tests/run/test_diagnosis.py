@@ -152,6 +152,21 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:
     assert read_facts(run) == Facts()
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"experiment": ' + '{"a": ' * 900 + "1" + "}" * 901])
+def test_settings_that_are_nested_too_deeply_are_not_known(tmp_path: Path, text: str) -> None:
+    run = make_run(tmp_path / "run", [0], [1], [])
+    (run / "config.json").write_text(text)
+    assert read_facts(run).settings == {}
+
+
+def test_settings_that_are_no_numbers_are_compared_with_nothing(tmp_path: Path) -> None:
+    """In damaged runs and in those of other versions; advice then does without."""
+    names = ("landmarks.limit", "landmarks.add-threshold", "landmarks.start-step", "landmarks.localize-threshold")
+    words = {f"agent.{name}": "many" for name in (*names, "edges.threshold")} | {"train.steps": "many"}
+    for facts in [case[0] for cases in CASES.values() for case in cases]:
+        assert diagnose(replace(facts, settings=words)) == diagnose(replace(facts, settings={}))
+
+
 def test_options_are_read_by_their_names(tmp_path: Path) -> None:
     from sfl.run.folder import create
 

@@ -19,6 +19,7 @@ from sfl.agents.random_agent import RandomConfig
 from sfl.core.errors import UsageError
 from sfl.data.types import Array, Explanation, Transitions
 from sfl.envs import GoalWrapper, GymConfig
+from sfl.run import exams
 from sfl.run.config import EvalConfig, Experiment, TrainConfig
 from sfl.run.evaluate import eval_tasks, evaluate
 from sfl.run.exams import EXAM, read_exam, save_exam
@@ -140,6 +141,18 @@ def test_an_exam_of_other_contents_is_one_line(lake_run: Path, tmp_path: Path, c
     np.savez(tmp_path / EXAM, **arrays)
     with pytest.raises(UsageError, match="cannot be read"):
         read_exam(tmp_path / EXAM)
+
+
+def test_an_exam_that_would_blow_up_is_neither_read_nor_made(
+    lake_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with np.load(lake_run / EXAM) as file:
+        np.savez_compressed(tmp_path / EXAM, **{**file, "goals": np.zeros(exams.UNPACKED, np.uint8)})
+    with pytest.raises(UsageError, match="its parts are packed, or hold too much"):
+        read_exam(tmp_path / EXAM)
+    monkeypatch.setattr(exams, "UNPACKED", exams.MEGABYTE)
+    with pytest.raises(UsageError, match=r"has \d+ MB, and at most 0 are kept; give --eval.exam-goals below"):
+        exams.collected(LAKE, EvalConfig())
 
 
 def test_runs_from_before_exams_still_evaluate(lake_run: Path, tmp_path: Path) -> None:

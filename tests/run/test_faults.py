@@ -29,7 +29,7 @@ from sfl.run.progress import Progress, note
 from sfl.run.report import summarise_runs
 from sfl.run.train import resume, train
 
-from .test_train import assert_same_run, stop_at
+from .test_train import assert_same_run, sfl_experiment, stop_at
 from .worlds import random_experiment
 
 SOURCES = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
@@ -335,6 +335,61 @@ def test_rows_written_after_the_checkpoint_are_no_damage(stopped: Path, tmp_path
     assert list(run.glob("*.tmp")) == []
 
 
+TORN = (bytes(200_000), b"\xff\xfe" * 100 + b"\n", b'"' + b"x" * 200_000 + b"\n", b"9" * 5000 + b"{}\n")
+AN_EARLY_STEP = b"5{}\n"  # only where a checkpoint has noted the rows can it be told from one of them
+
+
+@pytest.mark.parametrize(("tail", "old"), [*((tail, old) for tail in TORN for old in (0, 1)), (AN_EARLY_STEP, 0)])
+def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes, old: int) -> None:
+    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    shutil.copytree(stopped, run)
+    if old:
+        make_old(run)
+    rows = (run / "train.csv").read_bytes()
+    (run / "train.csv").write_bytes(rows + tail.replace(b"{}", b"," * rows.splitlines()[0].count(b",")))
+    assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
+
+
+def make_old(run: Path) -> None:
+    """As a version made it whose checkpoints did not protect their headers."""
+    for place in RunFolder(run).checkpoints.iterdir():
+        header = json.loads((place / "format.json").read_text())
+        for name in ("kind", "tables", "digest"):
+            del header[name]
+        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("agent.train_epsilon", 0.5, r"says agent.train_epsilon 0.5, and checkpoint .*last was made with 0.1"),
+        ("agent.landmarks.trust", 0.5, "says agent.landmarks.trust 0.5"),  # whose arrays are not in the checkpoint
+        ("train.env_count", 3, "says train.env_count 3"),
+        ("env.max_steps", 77, "says env.max_steps 77"),
+    ],
+)
+def test_settings_that_a_checkpoint_was_not_made_with_are_one_line(
+    learnt: Path, tmp_path: Path, name: str, value: float, line: str
+) -> None:
+    run = Path(shutil.copytree(learnt, tmp_path / "run"))
+    body = json.loads((run / "config.json").read_text())
+    *parts, last = name.split(".")
+    holder = body["experiment"]
+    for part in parts:
+        holder = holder[part]
+    assert last in holder
+    holder[last] = value
+    (run / "config.json").write_text(json.dumps(body))
+    for use in (lambda: resume(run, "cpu"), lambda: load_run(run, device="cpu")):
+        with pytest.raises(CheckpointError, match=line):
+            use()
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(sfl_experiment(), 0, tmp_path_factory.mktemp("learnt"), "cpu").path
+
+
 def test_rows_reach_the_disk_before_the_checkpoint_that_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,11 +433,7 @@ def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
 ) -> None:
     run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
     shutil.copytree(stopped, run)
-    for place in RunFolder(run).checkpoints.iterdir():
-        header = json.loads((place / "format.json").read_text())
-        for name in ("kind", "tables", "digest"):
-            del header[name]
-        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+    make_old(run)
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
     assert capsys.readouterr().err.count("is of an older format, which does not protect its own header") == 1
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -9,10 +10,11 @@ import gymnasium
 import imageio.v3
 import numpy as np
 import pytest
+from PIL import Image
 
 from sfl.core.errors import UsageError
 from sfl.envs import GymConfig, MiniGridConfig, make_env
-from sfl.run.goals import parse_pose, read_goal
+from sfl.run.goals import parse_pose, picture_in, read_goal
 
 
 def rendered(env_id: str, start: tuple[float, float, float]) -> Any:
@@ -95,14 +97,25 @@ def test_files_that_would_blow_up_or_hold_no_numbers_are_refused(tmp_path: Path)
     (tmp_path / "cut.png").write_bytes(bomb(90)[:-30])
     (tmp_path / "tiles.png").write_bytes(bomb(9 * 65))
     np.save(tmp_path / "nan.npy", np.full((9, 9, 3), np.nan))
+    np.save(tmp_path / "words.npy", np.full((9, 9, 3), "7"))
     lines = {
         "bomb.png": "is far too large; pictures of at most 4096x4096 pixels are read",
         "large.png": "is 5000x5000 pixels; at most 4096x4096 are read",
         "cut.png": "cannot be read as a picture; give a PNG or JPEG file",
         "tiles.png": "has tiles of 65 pixels; give one whose tiles have at most 64",
         "nan.npy": "holds numbers that are none: NaN or infinite",
+        "words.npy": "holds words instead of numbers",
     }
     env = make_env(MiniGridConfig())
     for name, line in lines.items():
         with pytest.raises(UsageError, match=line):
             read_goal(str(tmp_path / name), env)
+
+
+def test_notes_in_a_picture_that_are_damaged_are_not_complained_of(recwarn: pytest.WarningsRecorder) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (9, 9), (255, 0, 0)).save(file, "JPEG")
+    notes = b"Exif\0\0II*\0" + b"\xff" * 99
+    picture = file.getvalue()[:2] + b"\xff\xe1" + struct.pack(">H", len(notes) + 2) + notes + file.getvalue()[2:]
+    assert picture_in(picture, "goal.jpg").shape == (9, 9, 3)
+    assert not recwarn.list

@@ -288,7 +288,13 @@ def test_networks_are_taken_from_the_checkpoint_and_the_explorer_from_where_it_l
     + [
         json.dumps({"folder": "/", "files": [{**entry, name: value}], "modules": {}})
         for entry in [{"setting": "env.maze", "name": "a", "path": "b", "bytes": 1, "sha256": "c", "copied": True}]
-        for name, value in {"name": "../../etc/passwd", "bytes": "many", "copied": None, "path": "\0"}.items()
+        for name, value in {
+            "name": "../../etc/passwd",
+            "bytes": "many",
+            "copied": None,
+            "path": "\0",
+            "sha256": "\ud800",
+        }.items()
     ],
 )
 def test_a_damaged_list_is_one_line(tmp_path: Path, body: str) -> None:

@@ -17,6 +17,7 @@ import os
 import stat
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -137,11 +138,13 @@ def array_in(content: bytes, source: str) -> Array:
     """The same of bytes. NumPy makes room for what a header claims; here that must be there first."""
     file = io.BytesIO(content)
     try:
-        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-        there = len(content) - file.tell()
-        if dtype.kind not in "biufU" or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > there:
-            raise ValueError(f"it says {shape} of {dtype}, in {there:,} bytes")
-        return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's, of several lines, where Python 2 wrote the file
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+            there = len(content) - file.tell()
+            if dtype.kind not in "biufU" or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > there:
+                raise ValueError(f"it says {shape} of {dtype}, in {there:,} bytes")
+            return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
     # What NumPy and the parser of Python that it uses raise for headers that are none.
     except (*_BAD_HEADER, tokenize.TokenError, MemoryError, RecursionError) as error:
         reason = " ".join(str(error).split())[:100]
@@ -164,10 +167,10 @@ def arrays_in(content: bytes, source: str, unpacked: int = 0) -> dict[str, Array
             plain = all(one.compress_type in kinds and not one.flag_bits & 1 for one in members)
             if not plain or sum(one.file_size for one in members) > max(unpacked, len(content)):
                 raise ValueError("its parts are packed, or hold too much")
-            parts = {one.filename.removesuffix(".npy"): packed.read(one) for one in members}
+            named = ((one.filename.removesuffix(".npy"), one) for one in members)
+            return {name: array_in(packed.read(one), f"{name} in {source}") for name, one in named}
     except (*_BAD_HEADER, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, struct.error) as error:
         raise FileError(f"{source} is no .npz file of ours ({error}); it is damaged or another file.") from None
-    return {name: array_in(body, f"{name} in {source}") for name, body in parts.items()}
 
 
 def require_replaceable(path: Path) -> None:

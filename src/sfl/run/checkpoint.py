@@ -1,8 +1,8 @@
 """A checkpoint is a folder of plain files, complete or absent.
 
 last/                         everything that going on exactly needs
-  format.json                 format number, environment, step count, rows of the run's tables, size and SHA-256 of
-                              every other file, and a SHA-256 of all that
+  format.json                 format number, environment, settings, step count, rows of the run's tables, size and
+                              SHA-256 of every other file, and a SHA-256 of all that
   networks.safetensors  optimisers.safetensors  replay.safetensors
   graph.npz                   landmarks and edges
   generators.json             random generators, counters, running episodes
@@ -55,6 +55,8 @@ class Checkpoint:
     landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
     tables: dict[str, Any] = field(default_factory=dict)
     """By file name what `CsvTable.kept` says of the rows that were written up to here."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the run: what its agent was made with."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
@@ -121,6 +123,7 @@ def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
         "action_count": int(checkpoint.spec.action_count),
         "env_steps": int(checkpoint.env_steps),
         "tables": checkpoint.tables,
+        "settings": checkpoint.settings,
     }
 
 
@@ -149,7 +152,8 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
     if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
         raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
     state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
-    return Checkpoint(state, env_id, spec, header["env_steps"], texts["run"], poses, landmarks, header["tables"])
+    steps, noted = header["env_steps"], (header["tables"], header["settings"])
+    return Checkpoint(state, env_id, spec, steps, texts["run"], poses, landmarks, *noted)
 
 
 def _read_texts(file: Path) -> dict[str, dict[str, Any]]:

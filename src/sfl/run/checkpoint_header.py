@@ -52,6 +52,9 @@ def read(folder: Path) -> Header:
             raise ValueError(f"is damaged: {NAME} has {_short(header[name])} as {name}")
     if header.get("digest") != (_digest(header) if found == FORMAT else None):
         raise ValueError(f"is damaged: {NAME} is not what it was saved with")
+    header.setdefault("settings", {})  # not in those that were made before there was this field
+    if not isinstance(header["settings"], dict):
+        raise ValueError(f"is damaged: {NAME} has {_short(header['settings'])} as settings")
     if found == UNSIGNED:
         header |= {"kind": "full" if _LEARNING & set(header["files"]) else "slim", "tables": {}}
     if missing := sorted(NEEDED[header["kind"]] - set(header["files"])):

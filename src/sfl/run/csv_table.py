@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -10,10 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sfl.core.files import MEGABYTE, flush, read_bytes, write_text
+from sfl.core.files import MEGABYTE, flush, read_bytes, write_bytes, write_text
 
 MOST_ROWS = 1024 * MEGABYTE
 """Of a table of training: millions of rows."""
+
+LONGEST_STEPS = 18
+"""Digits of a step count."""
 
 
 class CsvTable:
@@ -36,11 +40,16 @@ class CsvTable:
                 raise KeyError(f"{self.path.name} has no column for {foreign}; its columns are fixed: {self._names}")
         self._append([[_cell(row.get(name)) for name in self._names] for row in rows])
 
-    def cut_after(self, env_steps: int) -> None:
-        """Drop the rows of steps that a resumed run makes again, and a last line broken by a crash."""
-        with self.path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        kept = [row for row in rows if _is_whole(row) and int(row["env_steps"]) <= env_steps]
+    def cut_after(self, env_steps: int, noted: Mapping[str, Any] | None = None) -> None:
+        """Drop the rows of steps that a resumed run makes again, and whatever a crash has left behind them.
+
+        With what a checkpoint `noted`, which `damage` has found whole, exactly those rows stay.
+        """
+        body = self.path.read_bytes()
+        if noted is not None and noted["rows"]:
+            write_bytes(self.path, body[: noted["bytes"]])
+            return
+        kept = [row for row in _rows(body.decode("utf-8", "replace")) if int(row["env_steps"]) <= env_steps]
         text = io.StringIO()
         writer = csv.DictWriter(text, self._names, lineterminator="\n")
         writer.writeheader()
@@ -79,8 +88,19 @@ def damage(path: Path, noted: Mapping[str, Any]) -> str:
     return f"{path} has only {len(steps)} of {noted['rows']} rows{until}; the others are missing"
 
 
+def _rows(text: str) -> list[dict[str, str]]:
+    """The whole rows of a table; what a crash may leave at its end, such as zeros by the thousand, is none."""
+    found = []
+    with contextlib.suppress(csv.Error):
+        for row in csv.DictReader(io.StringIO(text, newline="")):
+            if _is_whole(row):
+                found.append(row)  # those before an error stay
+    return found
+
+
 def _is_whole(row: Mapping[str | None, Any]) -> bool:
-    return None not in row and None not in row.values() and str(row.get("env_steps")).isdecimal()
+    steps = str(row.get("env_steps"))
+    return None not in row and None not in row.values() and steps.isdecimal() and len(steps) <= LONGEST_STEPS
 
 
 def _cell(value: Any) -> Any:
@@ -92,11 +112,7 @@ def _cell(value: Any) -> Any:
 def read_columns(path: Path) -> dict[str, list[float]]:
     """The columns of train.csv or eval.csv by name; NaN where a cell is empty. A line that is being written is left,
     and of a file that is no table there is nothing."""
-    whole = read_bytes(path, MOST_ROWS).decode("utf-8", "replace").rpartition("\n")[0]
-    try:
-        rows = [row for row in csv.DictReader(whole.splitlines()) if _is_whole(row)]
-    except csv.Error:
-        return {}
+    rows = _rows(read_bytes(path, MOST_ROWS).decode("utf-8", "replace").rpartition("\n")[0])
     return {name: [_number(row[name]) for row in rows] for name in (rows[0] if rows else ())}
 
 

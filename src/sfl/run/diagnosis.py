@@ -7,7 +7,6 @@ section for each.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sfl.core.errors import CheckpointError, FileError
-from sfl.core.files import array_in, arrays_in
+from sfl.core.files import array_in, arrays_in, read_json
 from sfl.data.types import Array
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
@@ -133,11 +132,11 @@ def _has_few(facts: Facts, landmarks: int) -> bool:
 
 
 def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
-    limit, add = (facts.settings.get(f"agent.landmarks.{name}") for name in ("limit", "add-threshold"))
+    limit, add = (_number(facts, f"agent.landmarks.{name}") for name in ("limit", "add-threshold"))
     if limit is not None and landmarks >= limit:
         return "the limit of landmarks is too low for this world", f"--agent.landmarks.limit {4 * limit}"
-    start = facts.settings.get("agent.landmarks.start-step")
-    if start is not None and start >= facts.settings.get("train.steps", math.inf):
+    start, steps = _number(facts, "agent.landmarks.start-step"), _number(facts, "train.steps")
+    if start is not None and steps is not None and start >= steps:
         return "training ended before landmarks are collected", _more_steps(facts)
     if add is not None:
         higher = 0.9 if add < 0.9 else round((1 + add) / 2, 3)
@@ -148,13 +147,13 @@ def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
 
 
 def _localization(facts: Facts) -> Finding | None:
-    threshold = facts.settings.get("agent.landmarks.localize-threshold")
+    threshold = _number(facts, "agent.landmarks.localize-threshold")
     if facts.localized is None or not facts.landmarks:
         return None
     # With a threshold of 1 only identical observations count, so that few decisions are localized in good runs too.
     if facts.localized >= LOCALIZED or (threshold is not None and threshold >= 1 and facts.localized > 0):
         return None
-    add = facts.settings.get("agent.landmarks.add-threshold", 0.0)
+    add = _number(facts, "agent.landmarks.add-threshold") or 0.0
     option = _more_steps(facts)
     if threshold is not None:
         lower = round((threshold + add) / 2, 3) if add < threshold else round(threshold - 0.1, 3)
@@ -208,7 +207,7 @@ def _too_easy(level: Level) -> bool:
 
 
 def _more_edges(facts: Facts) -> str:
-    threshold = facts.settings.get("agent.edges.threshold")
+    threshold = _number(facts, "agent.edges.threshold")
     if threshold is None:
         return _more_steps(facts)
     dynamic = "--agent.edges.no-dynamic-threshold " if facts.settings.get("agent.edges.dynamic-threshold") else ""
@@ -216,8 +215,14 @@ def _more_edges(facts: Facts) -> str:
 
 
 def _more_steps(facts: Facts) -> str:
-    steps = facts.settings.get("train.steps")
+    steps = _number(facts, "train.steps")
     return "more --train.steps" if steps is None else f"--train.steps {2 * steps}"
+
+
+def _number(facts: Facts, name: str) -> float | None:
+    """A setting; None where there is none, or no number: config.json may be another version's, or damaged."""
+    value = facts.settings.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _count(number: int, what: str) -> str:
@@ -276,8 +281,8 @@ def levels_of(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow]) -> tuple
 def read_settings(folder: RunFolder) -> dict[str, Any]:
     """The settings in config.json by the names of their options, also of runs of another version."""
     try:
-        experiment = json.loads(folder.config.read_text())["experiment"]
-    except (OSError, ValueError, KeyError, TypeError):
+        experiment = read_json(folder.config)["experiment"]
+    except (OSError, FileError, KeyError, TypeError):
         return {}
     return dict(_flat(experiment, ""))
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sfl.core.config import require
 from sfl.core.errors import FileError, UsageError
 from sfl.core.files import MEGABYTE, read_arrays, written
+from sfl.data.types import Array
 from sfl.envs.collector import collect
 from sfl.envs.config import GymConfig, make_env
 from sfl.envs.exam import GIVEN, NO_SEED, SEARCH, WALKS, Exam
@@ -21,8 +23,8 @@ from sfl.run.progress import note
 EXAM = "exam.npz"
 """Name of the file in the run folder."""
 FORMAT = 1
-MOST_BYTES, UNPACKED = 512 * MEGABYTE, 2048 * MEGABYTE
-"""Of pictures, packed and not."""
+MOST_BYTES = UNPACKED = 512 * MEGABYTE
+"""Of pictures, packed and not: unpacking takes twice as much."""
 TELL_EVERY = 10.0  # seconds
 
 
@@ -40,15 +42,25 @@ def collected(env: GymConfig, config: EvalConfig) -> Exam:
 
     exam = collect(world, config.exam_steps, config.exam_goals, tell)
     world.close()
+    size = sum(value.nbytes for value in _arrays(exam).values())
+    require(
+        size <= UNPACKED - MEGABYTE,  # a file has headers, too
+        f"The exam of {env.id} has {size // MEGABYTE:,} MB, and at most {UNPACKED // MEGABYTE - 1} are kept; "
+        f"give --eval.exam-goals below {len(exam.goals):,}.",
+    )
     note(f"exam of {env.id}: {exam.summary()}.")
     return exam
 
 
 def save_exam(path: Path, exam: Exam) -> None:
     """Write it whole or not at all."""
-    values: dict[str, Any] = {field.name: np.asarray(getattr(exam, field.name)) for field in fields(Exam)}
+    values: dict[str, Any] = _arrays(exam)
     with written(path) as draft, draft.open("wb") as file:
         np.savez_compressed(file, format=FORMAT, **values)
+
+
+def _arrays(exam: Exam) -> dict[str, Array]:
+    return {field.name: np.asarray(getattr(exam, field.name)) for field in fields(Exam)}
 
 
 def read_exam(path: Path) -> Exam:

@@ -192,6 +192,34 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
     return from_json(Experiment, body["experiment"], str(file)), seed
 
 
+def settings_of(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """What a checkpoint notes of a run's settings: all that its agent is made with and meets, by their names.
+
+    How long a run is and how often it is evaluated may be changed later. Paths may, too: runs travel.
+    """
+    body = to_json(experiment)
+    found = {"seed": seed, "train.env_count": experiment.train.env_count}
+    found |= _named("agent", body["agent"]) | _named("env", body["env"])
+    return {name: value for name, value in found.items() if "/" not in str(value)}
+
+
+def _named(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {name: value}
+    return {key: one for part, inner in value.items() for key, one in _named(f"{name}.{part}", inner).items()}
+
+
+def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> None:
+    """The settings are those that a checkpoint was made with, as far as it and this version know of them."""
+    found = settings_of(*read_config(run.path))
+    for name, value in found.items():
+        if name in noted and noted[name] != value:
+            raise CheckpointError(
+                f"{run.config} says {name} {value!r:.60}, and checkpoint {source} was made with {noted[name]!r:.60}; "
+                "put that back, or train a new run with the other."
+            )
+
+
 def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int]:
     """The same with the run's own copies in place of files, so that it can be made again wherever it lies now.
 
@@ -286,6 +314,7 @@ def load_run(
     source = folder.checkpoints / checkpoint_name
     loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
     config = experiment.agent if learning else _acting_only(experiment.agent, spec)
+    require_settings(folder, source, loaded.settings)
     agent = make_agent(config, spec, seed, prepare(device, threads))
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def read_goal(text: str, env: Env) -> Pose | Array:
         return parse_pose(text, "--goal")
     if path.suffix == ".npy":
         goal = array_in(read_bytes(path), f"Goal file {path}")
+        require(goal.dtype.kind in "biuf", f"Goal file {path} holds words instead of numbers; save an observation.")
         require(bool(np.isfinite(goal).all()), f"Goal file {path} holds numbers that are none: NaN or infinite.")
         return goal
     name = f"Goal picture {path}"
@@ -60,10 +62,12 @@ _NO_PICTURE = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeErro
 def picture_in(content: bytes, name: str) -> Array:
     """The picture [H, W, 3] in a PNG or JPEG file. Its size is looked at before room is made for it."""
     try:
-        picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
-        width, height = picture.size
-        if max(width, height) <= LONGEST:
-            return np.asarray(picture.convert("RGB"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, of several lines: of notes in the file that are not looked at
+            picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+            width, height = picture.size
+            if max(width, height) <= LONGEST:
+                return np.asarray(picture.convert("RGB"))
     except Image.DecompressionBombError:  # it does not tell the size
         raise FileError(f"{name} is far too large; pictures of at most {LONGEST}x{LONGEST} pixels are read.") from None
     except (*_NO_PICTURE, struct.error, zlib.error) as error:

@@ -146,6 +146,7 @@ def _checked(one: Input) -> Input:
 def _words(value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise ValueError(f"{value!r} is no text")
+    os.fsencode(value)  # half a character is no name of a file: a ValueError
     return value
 
 

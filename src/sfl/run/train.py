@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -99,6 +99,8 @@ class _Training:
 
     def __init__(self, experiment: Experiment, seed: int, device: str, saved: Path | None = None) -> None:
         self.experiment, self.seed = experiment, seed
+        as_written = experiment if saved is None else folder.read_config(saved)[0]
+        self._settings = folder.settings_of(as_written, seed)
         count = experiment.train.env_count
         self.world, self.world_name = open_world(experiment.env, saved), world_name(experiment.env)
         self.spec: EnvSpec = folder.config_spec(experiment.env, count)
@@ -114,6 +116,7 @@ class _Training:
         self.window = MetricWindow()
         self.env_steps = 0
         self._before = 0  # environment steps before the last step
+        self._noted: Mapping[str, Any] = {}  # what the checkpoint of a resumed run knows of its tables
         self.evaluated_at = -1
         self.seconds = self._window_seconds = 0.0
         self._window_steps = 0
@@ -132,7 +135,7 @@ class _Training:
         self.folder, train = where, self.experiment.train
         self.tables = where.tables(self.experiment.eval.levels)
         for name, table in self.tables.items():
-            table.cut_after(self.env_steps if name == "train" else self.evaluated_at)
+            table.cut_after(self.env_steps if name == "train" else self.evaluated_at, self._noted.get(table.path.name))
         title = f"{self.experiment.name} seed {self.seed}"
         self.boards = Boards(where.path / "tensorboard", to_json(self.experiment), title, wandb, self.env_steps)
         self.progress = Progress(title, train.steps, self.env_steps)
@@ -301,7 +304,7 @@ class _Training:
 
     def _save(self, history: bool) -> None:
         kept = {table.path.name: table.kept() for table in self.tables.values()}
-        snapshot = replace(self._checkpoint(), tables=kept)
+        snapshot = replace(self._checkpoint(), tables=kept, settings=self._settings)
         # `last` comes last: a run whose `last` is that of its end has everything else.
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
@@ -311,7 +314,9 @@ class _Training:
         """Take up the state of the run's last checkpoint."""
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
         _require_complete(found, loaded.run)
+        folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
+        self._noted = loaded.tables
         checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
