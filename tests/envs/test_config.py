@@ -129,6 +129,8 @@ def test_unknown_ids_name_the_nearest(make: Any, text: str) -> None:
             lambda: make_env(GymConfig("CartPole-v1", kwargs=("gravity=1",))),
             "Cannot make CartPole-v1 with {'gravity': 1}",
         ),
+        (lambda: make_env(GymConfig("CartPole-v1", kwargs=("gravity=" + "[" * 100_000,))), "Cannot make CartPole-v1"),
+        (lambda: make_env(GymConfig("CartPole-v1", kwargs=("gravity=" + "9" * 5_000,))), "Cannot make CartPole-v1"),
         (lambda: make_env(GymConfig("no_such_module:X-v0")), "no module 'no_such_module' in .* call sfl in the folder"),
     ],
 )

@@ -263,7 +263,7 @@ def _argument(text: str) -> tuple[str, Any]:
         return name, _PYTHON_WORDS[value]
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, thousands of brackets: a word
         return name, value
 
 
