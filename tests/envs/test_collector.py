@@ -317,6 +317,28 @@ def test_floats_that_never_recur_are_walked() -> None:
     assert exam.distances.max() <= 500
 
 
+def test_floats_are_about_as_far_away_as_the_shortest_ways_to_them() -> None:
+    class Plane(gym.Env[Any, Any]):
+        """Half a unit in each direction, with a little noise, so that no place comes again."""
+
+        observation_space, action_space = spaces.Box(-5.0, 5.0, (2,), np.float32), spaces.Discrete(4)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+            super().reset(seed=seed)
+            self.at = np.zeros(2)
+            return self.at.astype(np.float32), {}
+
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            step = 0.5 * np.array([(0, 1), (1, 0), (0, -1), (-1, 0)][action])
+            self.at = np.clip(self.at + step + self.np_random.normal(scale=0.05, size=2), -5, 5)
+            return self.at.astype(np.float32), 0.0, False, False, {}
+
+    exam = collect(wrapped(Plane(), goal_test="distance", radius=1.0, max_steps=200), 20_000)
+    shortest = np.abs(exam.goals).sum(1) / 0.5
+    assert len(exam.goals) > 50
+    assert np.median(exam.distances / shortest) < 1.5  # of random walks alone it is above 3
+
+
 def test_floats_that_never_recur_cannot_be_equal_to_a_goal() -> None:
     with pytest.raises(
         UsageError, match=r"CartPole-v1 never .* --env.goal-test distance .* --env.radius 0\.\d+"

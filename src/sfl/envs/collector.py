@@ -7,6 +7,7 @@ few have been. What one leaves of the budget the next one has.
 
 from __future__ import annotations
 
+import heapq
 import zlib
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -41,6 +42,8 @@ MORE_WALKS = 20
 not be the whole state."""
 STRIDE = 50
 """Steps of a random walk before another begins elsewhere."""
+TURNS = 10
+"""Of straight ways and random walks, where no observation comes again."""
 RESTARTS = 2_000
 """Places to go on from that walks remember."""
 SAVED_BYTES = 2 * 10**9
@@ -647,11 +650,51 @@ class _Cells(_Walks):
         env = owner.env
         self._apart = Apart(env.radius if env.goal_test == "distance" else 2 * (owner.move or 1.0))
         self._cells: list[int] = []  # number in `_apart` -> number of the place
+        self._gone: dict[int, int] = {}  # place -> how far away it was when straight ways were gone from it
         for sight in owner.start_sights(world):
             owner.starts.append(sight)
             if (place := self._place(sight, 0)) not in self._known:
                 self._known[place] = _Restart(place, world.snapshot(), 0)
                 self._restarts.append(self._known[place])
+
+    def walk(self, budget: int) -> None:
+        """Straight ways and walks by turns: walks alone wander, so that what is near would seem far away."""
+        for turn in range(TURNS):
+            if self._world.can_search:
+                self._go_straight(int((turn + SEARCH_SHARE) / TURNS * budget))
+            super().walk((turn + 1) * budget // TURNS)
+
+    def _go_straight(self, budget: int) -> None:
+        """From the nearest place on, every action until it leads to another place; again where a shorter way was found.
+
+        What has been found is a way that was really walked, though seldom quite the shortest.
+        """
+        gone = self._gone
+        waiting = [(one.elapsed, place) for place, one in self._known.items()]
+        heapq.heapify(waiting)
+        while waiting and self._world.steps < budget:
+            elapsed, place = heapq.heappop(waiting)
+            one = self._known.get(place)
+            if one is None or elapsed > one.elapsed or gone.get(place, elapsed + 1) <= elapsed:
+                continue
+            gone[place] = elapsed
+            for action in range(self._owner.actions):
+                for to in self._straight(one, action):
+                    if (new := self._known.get(to)) is not None and gone.get(to, new.elapsed + 1) > new.elapsed:
+                        heapq.heappush(waiting, (new.elapsed, to))
+
+    def _straight(self, one: _Restart, action: int) -> Iterator[int]:
+        """One action again and again; the place that it leads to, if any."""
+        world, elapsed, place, ended = self._world, one.elapsed, one.place, False
+        world.go_back(one.state)
+        if self._chance:
+            world.reseed(self.rng)
+        while place == one.place and not ended and elapsed < min(self._limit, one.elapsed + STRIDE):
+            ended, elapsed = world.step(action), elapsed + 1
+            place = self._arrive(one.place, elapsed, ended)
+            self._owner.tell_of(world)
+        if place != one.place:
+            yield place
 
     def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
         place = self._place(self._world.look(), elapsed)
