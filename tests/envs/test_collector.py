@@ -420,6 +420,10 @@ def test_goals_of_the_users_with_and_without_distances() -> None:
         (lambda env, rng, count: [np.zeros(3, int)], r"observation of shape \(1,\), got int64 of shape \(3,\)"),
         (lambda env, rng, count: ([np.array([2])], [1, 2]), "gave 1 goals and the distances"),
         (lambda env, rng, count: ([np.array([2])], [0]), "in steps, above 0"),
+        (lambda env, rng, count: ([np.array([2])], [np.inf]), r"the distances \[inf\]"),
+        (lambda env, rng, count: ([np.array([2])], np.array([[1e30], [2]])), "in steps, above 0"),
+        (lambda env, rng, count: ([np.array([2]), np.array([3])], [[1], [1, 2]]), "in steps, above 0"),
+        (lambda env, rng, count: np.array(3), "must give an array or a list of observations, got array"),
         (lambda env, rng, count: [np.array([0])], "are reached at the start"),
     ],
 )
@@ -427,6 +431,19 @@ def test_goals_of_the_users_that_cannot_be_asked_for_are_refused_in_one_line(goa
     with pytest.raises(UsageError, match=text) as caught:
         collect(wrapped(Corridor(), goals=goals))
     assert "\n" not in str(caught.value)
+
+
+def test_a_goal_of_numbers_that_are_none_is_refused() -> None:
+    class Floats(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = spaces.Box(0.0, 9.0, (1,), np.float32)
+
+        def seen(self) -> Any:
+            return np.array([self.cell], np.float32)
+
+    with pytest.raises(UsageError, match="not finite"):
+        collect(wrapped(Floats(), goals=lambda env, rng, count: np.array([[1.0], [np.nan]], np.float32)))
 
 
 def test_collecting_again_gives_the_same() -> None:

@@ -55,6 +55,8 @@ RECUR_STEPS = 500
 CANDIDATES = 4
 """So many times the goals that are kept are compared with one another."""
 TELL_EVERY = 1_000
+MOST_FAR = 10**9
+"""Steps; what a sampler of goals gives beyond it is no distance."""
 
 
 def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, tell: Tell | None = None) -> Exam:
@@ -164,13 +166,18 @@ def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
     answer = env.goals(env, rng, most)
     goals, distances = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     name = getattr(env.goals, "__name__", "goals")
-    some = isinstance(goals, list | np.ndarray) and len(goals) > 0
+    some = (isinstance(goals, list) or (isinstance(goals, np.ndarray) and goals.ndim > 0)) and len(goals) > 0
     require(some, f"The sampler of goals {name} must give an array or a list of observations, got {answer!r:.60}.")
     goals = [env.checked_goal(goal) for goal in goals[:most]]
-    far = np.zeros(len(goals), np.int64) if distances is None else np.asarray(distances).ravel()[:most]
     require(
-        len(far) == len(goals) and np.issubdtype(far.dtype, np.number) and (distances is None or bool((far > 0).all())),
-        f"The sampler of goals {name} gave {len(goals)} goals and the distances {far.tolist()!s:.60}; "
+        all(bool(np.isfinite(goal).all()) for goal in goals),
+        f"The sampler of goals {name} gave a goal with numbers that are not finite; leave it out.",
+    )
+    shown = " ".join(str(distances).split())
+    far = np.zeros(len(goals), np.int64) if distances is None else _as_distances(distances)[:most]
+    require(
+        len(far) == len(goals),
+        f"The sampler of goals {name} gave {len(goals)} goals and the distances {shown:.60}; "
         f"each goal needs its own, in steps, above 0.",
     )
     start = Starts(env)
@@ -187,6 +194,15 @@ def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
         complete=False,
         note=f"as {name} gave them",
     )
+
+
+def _as_distances(given: Any) -> Array:
+    """Those of a sampler; none where they make no sense as numbers of steps."""
+    try:
+        far = np.asarray(given).ravel()
+    except ValueError:  # rows of several lengths
+        return np.zeros(0)
+    return far if np.issubdtype(far.dtype, np.number) and bool(((far > 0) & (far < MOST_FAR)).all()) else np.zeros(0)
 
 
 def _reached(env: GoalWrapper, sight: Sight, goal: Observation) -> bool:
