@@ -201,6 +201,76 @@ def test_unseen_state_is_noticed() -> None:
     assert not exam.complete
 
 
+def test_chance_is_repeated_where_a_way_back_is_to_repeat() -> None:
+    """Else a walk goes on from a place where it is not, and goals seem nearer than any way can be."""
+
+    class Slides(Corridor):
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return super().step(0 if self.np_random.random() < 0.4 else action)
+
+    env = wrapped(Slides(40, stuck=True), max_steps=200)
+    made, chance = simulator_of(env, 0, np.random.default_rng(0))
+    assert isinstance(made, Repeats)
+    assert chance
+    made.begin(0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        made.reseed(rng)
+        made.step(1)
+    there, state = made.look().observation.tolist(), made.snapshot()
+    made.begin(0)
+    made.go_back(state)
+    assert made.look().observation.tolist() == there
+    found = far(collect(env, 50_000))
+    assert len(found) > 15
+    assert all(steps >= cell for cell, steps in found.items())
+
+
+def test_what_lies_behind_something_unseen_is_found_too() -> None:
+    """Nobody sees that a key is carried, without which the door stays shut: the world looks as if it ended there."""
+
+    class HiddenKey(Corridor):
+        key = False
+
+        def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+            self.key = False
+            return super().reset(**given)
+
+        def moved(self, action: int) -> int:
+            self.key = self.key or self.cell == 0
+            to = super().moved(action)
+            return to if to < 8 or self.key else self.cell
+
+    world = HiddenKey(14)
+    world.first = 4
+    exam = collect(wrapped(world, max_steps=100))
+    assert set(far(exam)) == set(range(14)) - {4}
+    assert not exam.complete
+    assert "all that can be reached" not in exam.note
+    assert "not the whole state" in exam.note
+    assert all(far(exam)[cell] >= 4 + cell for cell in range(8, 14))  # to the key first
+
+
+def test_numbered_states_that_never_come_again_may_be_equal() -> None:
+    class Tree(gym.Env[Any, Any]):
+        """Every way leads elsewhere."""
+
+        observation_space, action_space = spaces.Discrete(2**11), spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+            super().reset(seed=seed)
+            self.at = 1
+            return self.at, {}
+
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            self.at = 2 * self.at + int(action)
+            return self.at, 0.0, self.at >= 2**10, False, {}
+
+    exam = collect(wrapped(Tree()), 3_000, 100)
+    assert len(exam.goals) == 100
+    assert exam.ranges()["far"][1] > 5
+
+
 def test_goals_are_farther_apart_than_the_radius_and_from_the_start() -> None:
     exam = collect(wrapped(Corridor(20), goal_test="distance", radius=2.5))
     assert sorted(far(exam)) == [3, 6, 9, 12, 15, 18]
@@ -245,6 +315,28 @@ def test_floats_that_never_recur_are_walked() -> None:
     assert gaps.min() > 0.5
     assert exam.distances.min() >= 1
     assert exam.distances.max() <= 500
+
+
+def test_floats_are_about_as_far_away_as_the_shortest_ways_to_them() -> None:
+    class Plane(gym.Env[Any, Any]):
+        """Half a unit in each direction, with a little noise, so that no place comes again."""
+
+        observation_space, action_space = spaces.Box(-5.0, 5.0, (2,), np.float32), spaces.Discrete(4)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+            super().reset(seed=seed)
+            self.at = np.zeros(2)
+            return self.at.astype(np.float32), {}
+
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            step = 0.5 * np.array([(0, 1), (1, 0), (0, -1), (-1, 0)][action])
+            self.at = np.clip(self.at + step + self.np_random.normal(scale=0.05, size=2), -5, 5)
+            return self.at.astype(np.float32), 0.0, False, False, {}
+
+    exam = collect(wrapped(Plane(), goal_test="distance", radius=1.0, max_steps=200), 20_000)
+    shortest = np.abs(exam.goals).sum(1) / 0.5
+    assert len(exam.goals) > 50
+    assert np.median(exam.distances / shortest) < 1.5  # of random walks alone it is above 3
 
 
 def test_floats_that_never_recur_cannot_be_equal_to_a_goal() -> None:
@@ -328,6 +420,10 @@ def test_goals_of_the_users_with_and_without_distances() -> None:
         (lambda env, rng, count: [np.zeros(3, int)], r"observation of shape \(1,\), got int64 of shape \(3,\)"),
         (lambda env, rng, count: ([np.array([2])], [1, 2]), "gave 1 goals and the distances"),
         (lambda env, rng, count: ([np.array([2])], [0]), "in steps, above 0"),
+        (lambda env, rng, count: ([np.array([2])], [np.inf]), r"the distances \[inf\]"),
+        (lambda env, rng, count: ([np.array([2])], np.array([[1e30], [2]])), "in steps, above 0"),
+        (lambda env, rng, count: ([np.array([2]), np.array([3])], [[1], [1, 2]]), "in steps, above 0"),
+        (lambda env, rng, count: np.array(3), "must give an array or a list of observations, got array"),
         (lambda env, rng, count: [np.array([0])], "are reached at the start"),
     ],
 )
@@ -335,6 +431,19 @@ def test_goals_of_the_users_that_cannot_be_asked_for_are_refused_in_one_line(goa
     with pytest.raises(UsageError, match=text) as caught:
         collect(wrapped(Corridor(), goals=goals))
     assert "\n" not in str(caught.value)
+
+
+def test_a_goal_of_numbers_that_are_none_is_refused() -> None:
+    class Floats(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = spaces.Box(0.0, 9.0, (1,), np.float32)
+
+        def seen(self) -> Any:
+            return np.array([self.cell], np.float32)
+
+    with pytest.raises(UsageError, match="not finite"):
+        collect(wrapped(Floats(), goals=lambda env, rng, count: np.array([[1.0], [np.nan]], np.float32)))
 
 
 def test_collecting_again_gives_the_same() -> None:

@@ -7,6 +7,7 @@ few have been. What one leaves of the budget the next one has.
 
 from __future__ import annotations
 
+import heapq
 import zlib
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -37,9 +38,12 @@ DRAWS = 5
 SPOT_CHECK, CHECKED_FIRST = 20, 200
 """One in so many actions, and each of the first, is tried again, to see whether chance or something unseen decides."""
 MORE_WALKS = 20
-"""Where chance decides, walks of so many times the steps of a search that finds nothing more look on."""
+"""Walks of so many times the steps of a search that finds nothing more look on: chance may decide, or what is seen may
+not be the whole state."""
 STRIDE = 50
 """Steps of a random walk before another begins elsewhere."""
+TURNS = 10
+"""Of straight ways and random walks, where no observation comes again."""
 RESTARTS = 2_000
 """Places to go on from that walks remember."""
 SAVED_BYTES = 2 * 10**9
@@ -51,6 +55,8 @@ RECUR_STEPS = 500
 CANDIDATES = 4
 """So many times the goals that are kept are compared with one another."""
 TELL_EVERY = 1_000
+MOST_FAR = 10**9
+"""Steps; what a sampler of goals gives beyond it is no distance."""
 
 
 def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, tell: Tell | None = None) -> Exam:
@@ -73,8 +79,8 @@ def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, t
             f"{sum(part.steps for part in parts):,} steps in {env_name(env)} met no observation but those that count "
             f"as the start: no goal to choose."
         )
-    notes = list(dict.fromkeys(part.note for part in parts))
-    varying = f"in {len(seeds)} worlds " if len(seeds) > 1 else ""
+    whole = sum(part.complete for part in parts)
+    varying = f"in {len(seeds)} worlds ({whole} of them whole), in the first " if len(seeds) > 1 else ""
     return Exam(
         goals=np.array([sight.observation for part in kept for sight in part.sights]),
         distances=np.array([distance for part in kept for distance in part.distances], np.int64),
@@ -85,7 +91,7 @@ def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, t
         budget=env.max_steps,
         steps=sum(part.steps for part in parts),
         complete=all(part.complete for part in parts),
-        note=f"{varying}{notes[0]}" + (f" (or {'; '.join(notes[1:])})" if len(notes) > 1 else ""),
+        note=f"{varying}{parts[0].note}",
     )
 
 
@@ -114,15 +120,17 @@ def _look_of(env: GoalWrapper, seed: int, actions: list[int]) -> bytes:
 
 
 def median_move(env: GoalWrapper) -> float | None:
-    """None where two ways lead to the very same observation; else the usual distance of two successive ones."""
+    """None where two ways lead to the very same observation, or all that is seen are whole numbers, such as one-hot
+    vectors, which no noise has touched; else the usual distance of two successive ones."""
     rng = spawn(0, ["exam/recurs"])["exam/recurs"]
     world, ways = Starts(env), dict[bytes, tuple[int, ...]]()
-    moved, way, ended, episode = list[float](), tuple[int, ...](), True, 0
+    moved, way, ended, episode, whole = list[float](), tuple[int, ...](), True, 0, True
     while world.steps < RECUR_STEPS:
         if ended:
             world.begin(episode)
             way, episode = (), episode + 1
         seen = world.look().observation
+        whole = whole and bool((seen == np.round(seen)).all())
         if ways.setdefault(seen.tobytes(), way) != way:
             return None
         action = int(rng.integers(env.action_space.n))  # type: ignore[attr-defined]
@@ -131,7 +139,7 @@ def median_move(env: GoalWrapper) -> float | None:
         if not moved[-1]:  # standing still is no return
             way = way[:-1]
     few = len(ways) < RECUR_STEPS // 4  # so many steps show no more: their ways are repeated ones
-    return None if few else float(np.median([distance for distance in moved if distance]))
+    return None if few or whole else float(np.median([distance for distance in moved if distance]))
 
 
 def _move_of_floats(env: GoalWrapper) -> float | None:
@@ -158,13 +166,18 @@ def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
     answer = env.goals(env, rng, most)
     goals, distances = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     name = getattr(env.goals, "__name__", "goals")
-    some = isinstance(goals, list | np.ndarray) and len(goals) > 0
+    some = (isinstance(goals, list) or (isinstance(goals, np.ndarray) and goals.ndim > 0)) and len(goals) > 0
     require(some, f"The sampler of goals {name} must give an array or a list of observations, got {answer!r:.60}.")
     goals = [env.checked_goal(goal) for goal in goals[:most]]
-    far = np.zeros(len(goals), np.int64) if distances is None else np.asarray(distances).ravel()[:most]
     require(
-        len(far) == len(goals) and np.issubdtype(far.dtype, np.number) and (distances is None or bool((far > 0).all())),
-        f"The sampler of goals {name} gave {len(goals)} goals and the distances {far.tolist()!s:.60}; "
+        all(bool(np.isfinite(goal).all()) for goal in goals),
+        f"The sampler of goals {name} gave a goal with numbers that are not finite; leave it out.",
+    )
+    shown = " ".join(str(distances).split())
+    far = np.zeros(len(goals), np.int64) if distances is None else _as_distances(distances)[:most]
+    require(
+        len(far) == len(goals),
+        f"The sampler of goals {name} gave {len(goals)} goals and the distances {shown:.60}; "
         f"each goal needs its own, in steps, above 0.",
     )
     start = Starts(env)
@@ -181,6 +194,15 @@ def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
         complete=False,
         note=f"as {name} gave them",
     )
+
+
+def _as_distances(given: Any) -> Array:
+    """Those of a sampler; none where they make no sense as numbers of steps."""
+    try:
+        far = np.asarray(given).ravel()
+    except ValueError:  # rows of several lengths
+        return np.zeros(0)
+    return far if np.issubdtype(far.dtype, np.number) and bool(((far > 0) & (far < MOST_FAR)).all()) else np.zeros(0)
 
 
 def _reached(env: GoalWrapper, sight: Sight, goal: Observation) -> bool:
@@ -258,7 +280,9 @@ class _World:
 
     def _reset(self) -> None:
         self.found = _Found(callable(self.env.goal_test))
-        self._hidden = False
+        self.hidden = False
+        """What is seen is not the whole state."""
+        self._led: dict[tuple[int, int], int] = {}
         self.starts: list[Sight] = []
 
     def explore(self, budget: int, most: int) -> _Part:
@@ -327,28 +351,45 @@ class _World:
             starts = list(waiting)
             waiting, chance, done = self._search(world, waiting, chance, share)
             searched = world.steps
-            if done and chance:
-                budget, waiting = min(budget, MORE_WALKS * searched), deque(starts)
-        if not done or chance:
+        if done:
+            self._look_on(world, chance, deque(starts), budget)
+        else:
             _Walks(self, world, chance, waiting).walk(budget)
-        return _Part(
-            [], [], [], world.steps, done and not chance and not self._hidden, self._note(world, searched, done, chance)
-        )
+        complete = done and not chance and not self.hidden and len(self.starts) == 1
+        return _Part([], [], [], world.steps, complete, self._note(world, searched, done, chance))
+
+    def _look_on(self, world: Simulator, chance: bool, starts: deque[tuple[int, Any, int]], budget: int) -> None:
+        """After a search that finds no more: whether chance, or what is not seen, leads anywhere else."""
+        if world.shows_state and not chance:
+            return
+        known, walks = len(self.found.distances), _Walks(self, world, chance, starts)
+        walks.walk(min(budget, MORE_WALKS * world.steps))
+        self.hidden = self.hidden or (len(self.found.distances) > known and not chance)
+        if self.hidden:
+            walks.walk(budget)
+
+    def expect(self, source: int, action: int, to: int) -> None:
+        """The same action in what looks like the same state must lead to the same."""
+        self.hidden = self.hidden or self._led.get((source, action), to) != to
 
     def _note(self, world: Simulator, searched: int, done: bool, chance: bool) -> str:
         drawn = f" with {DRAWS} draws of chance" if chance else ""
-        unseen = ", distances may be too long: what is seen is not the whole state" if self._hidden else ""
+        unseen = ", distances may be too long: what is seen is not the whole state" if self.hidden else ""
+        begun = f", from {len(self.starts)} starts, of which there may be more" if len(self.starts) > 1 else ""
         walked = f"random walks of {world.steps - searched:,} steps"
+        if done and self.hidden:
+            return f"those that search of {searched:,} steps and {walked} met{begun}{unseen}"
         if done:
-            walks = f" and {walked}" if chance else ""
-            return f"all that can be reached, by search of {searched:,} steps{drawn}{walks}{unseen}"
+            walks = f" and {walked}" if world.steps > searched else ""
+            return f"all that can be reached, by search of {searched:,} steps{drawn}{walks}{begun}"
         if not searched:
-            return f"those that {walked} met"
+            return f"those that {walked} met{begun}"
         nearest = max(
             (d for d, walked in zip(self.found.distances, self.found.walked, strict=True) if not walked), default=0
         )
         return (
-            f"search{drawn} did not finish in {searched:,} steps and came {nearest} steps far; {walked} went on{unseen}"
+            f"search{drawn} did not finish in {searched:,} steps and came {nearest} steps far; {walked} went on"
+            f"{begun}{unseen}"
         )
 
     def start_sights(self, world: Simulator) -> Iterator[Sight]:
@@ -391,6 +432,7 @@ class _World:
                     self._check_unseen(world, to, ended, led)
                     if self._arrive(world, state, action, distance, True)[1] != to:
                         return self._search(world, deque(first), True, budget)
+        self._led = {} if chance else led
         return waiting, chance, not waiting
 
     def _arrive(self, world: Simulator, state: Any, action: int, distance: int, chance: bool) -> tuple[bool, int]:
@@ -405,10 +447,10 @@ class _World:
     def _check_unseen(self, world: Simulator, to: int, ended: bool, led: dict[tuple[int, int], int]) -> None:
         """The same action in what looks like the same state must lead to the same."""
         action = int(self.rng.integers(self.actions))
-        if not ended and (to, action) in led and not self._hidden:
+        if not ended and (to, action) in led and not self.hidden:
             world.go_back(world.snapshot())
             world.step(action)
-            self._hidden = self.found.numbers.get(world.key()) != led[to, action]
+            self.hidden = self.found.numbers.get(world.key()) != led[to, action]
 
     def number(self, world: Simulator, distance: int, walked: bool = False) -> int:
         key = world.key()
@@ -548,8 +590,10 @@ class _Walks:
         for _ in range(stride):
             if ended or elapsed >= self._limit or world.steps >= budget:
                 return
-            ended, elapsed = world.step(int(self.rng.integers(self._owner.actions))), elapsed + 1
-            place = self._arrive(place, elapsed, ended)
+            action = int(self.rng.integers(self._owner.actions))
+            ended, elapsed, before = world.step(action), elapsed + 1, place
+            place = self._arrive(before, elapsed, ended)
+            self._owner.expect(before, action, place)
             self._visits[place] = self._visits.get(place, 0) + 1
             self._owner.tell_of(world)
 
@@ -563,6 +607,8 @@ class _Walks:
 
     def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
         place = self._owner.number(self._world, elapsed, walked=True)
+        distances = self._owner.found.distances
+        distances[place] = min(distances[place], elapsed)
         self._edges.setdefault(source, set()).add(place)
         self._remember(place, elapsed, ended)
         return place
@@ -589,7 +635,13 @@ class _Walks:
         self._restarts[forgotten] = restart
 
     def _measure(self) -> None:
-        """Shortest ways over the steps that were seen, search's distances given."""
+        """Shortest ways over the steps that were seen, search's distances given.
+
+        Where what is seen is not the whole state, steps of two walks make no way: each walk's own length is all there
+        is.
+        """
+        if self._owner.hidden:
+            return
         distances = self._owner.found.distances
         rings: dict[int, list[int]] = {}
         for place, distance in enumerate(distances):
@@ -614,11 +666,51 @@ class _Cells(_Walks):
         env = owner.env
         self._apart = Apart(env.radius if env.goal_test == "distance" else 2 * (owner.move or 1.0))
         self._cells: list[int] = []  # number in `_apart` -> number of the place
+        self._gone: dict[int, int] = {}  # place -> how far away it was when straight ways were gone from it
         for sight in owner.start_sights(world):
             owner.starts.append(sight)
             if (place := self._place(sight, 0)) not in self._known:
                 self._known[place] = _Restart(place, world.snapshot(), 0)
                 self._restarts.append(self._known[place])
+
+    def walk(self, budget: int) -> None:
+        """Straight ways and walks by turns: walks alone wander, so that what is near would seem far away."""
+        for turn in range(TURNS):
+            if self._world.can_search:
+                self._go_straight(int((turn + SEARCH_SHARE) / TURNS * budget))
+            super().walk((turn + 1) * budget // TURNS)
+
+    def _go_straight(self, budget: int) -> None:
+        """From the nearest place on, every action until it leads to another place; again where a shorter way was found.
+
+        What has been found is a way that was really walked, though seldom quite the shortest.
+        """
+        gone = self._gone
+        waiting = [(one.elapsed, place) for place, one in self._known.items()]
+        heapq.heapify(waiting)
+        while waiting and self._world.steps < budget:
+            elapsed, place = heapq.heappop(waiting)
+            one = self._known.get(place)
+            if one is None or elapsed > one.elapsed or gone.get(place, elapsed + 1) <= elapsed:
+                continue
+            gone[place] = elapsed
+            for action in range(self._owner.actions):
+                for to in self._straight(one, action):
+                    if (new := self._known.get(to)) is not None and gone.get(to, new.elapsed + 1) > new.elapsed:
+                        heapq.heappush(waiting, (new.elapsed, to))
+
+    def _straight(self, one: _Restart, action: int) -> Iterator[int]:
+        """One action again and again; the place that it leads to, if any."""
+        world, elapsed, place, ended = self._world, one.elapsed, one.place, False
+        world.go_back(one.state)
+        if self._chance:
+            world.reseed(self.rng)
+        while place == one.place and not ended and elapsed < min(self._limit, one.elapsed + STRIDE):
+            ended, elapsed = world.step(action), elapsed + 1
+            place = self._arrive(one.place, elapsed, ended)
+            self._owner.tell_of(world)
+        if place != one.place:
+            yield place
 
     def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
         place = self._place(self._world.look(), elapsed)

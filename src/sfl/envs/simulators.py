@@ -124,22 +124,33 @@ class Repeats(Starts):
     def begin(self, seed: int) -> None:
         """Reset."""
         super().begin(seed)
-        self._actions: tuple[int, ...] = ()
+        self._done: tuple[int, ...] = ()  # actions, and as -1 - seed what chance was drawn from
 
     def step(self, action: int) -> bool:
         """One action."""
-        self._actions += (action,)
+        self._done += (action,)
         return super().step(action)
 
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Chance is repeated too: without it the same actions lead elsewhere."""
+        self._reseed(int(rng.integers(2**31)))
+
     def snapshot(self) -> Any:
-        """The actions since the start."""
-        return self._actions
+        """What was done since the start."""
+        return self._done
 
     def go_back(self, state: Any) -> None:
-        """Take them again."""
+        """Do it again."""
         self.begin(self._seed)
-        for action in state:
-            self.step(action)
+        for done in state:
+            if done < 0:
+                self._reseed(-1 - done)
+            else:
+                self.step(done)
+
+    def _reseed(self, seed: int) -> None:
+        self._done += (-1 - seed,)
+        super().reseed(np.random.default_rng(seed))
 
 
 class Copies(Starts):
