@@ -451,3 +451,40 @@ def test_collecting_again_gives_the_same() -> None:
     first, again = (collect(make_env(config), 600) for _ in range(2))  # type: ignore[arg-type]
     np.testing.assert_array_equal(first.goals, again.goals)
     np.testing.assert_array_equal(first.distances, again.distances)
+
+
+class Shared(Corridor):
+    """Chance from NumPy's global generator, as careless environments draw it."""
+
+    def moved(self, action: int) -> int:
+        return super().moved(action) if np.random.random() < 0.8 else self.cell  # noqa: NPY002
+
+
+def test_worlds_with_global_chance_are_the_same_in_every_run_and_leave_that_chance_alone() -> None:
+    np.random.seed(5)  # noqa: NPY002
+    expected = np.random.random()  # noqa: NPY002
+    exams = []
+    for seed in (5, 6):
+        np.random.seed(seed)  # noqa: NPY002
+        exams.append(collect(wrapped(Shared(60)), 4_000))
+        if seed == 5:
+            assert np.random.random() == expected  # noqa: NPY002
+    first, second = exams
+    assert (first.goals == second.goals).all()
+    assert (first.distances == second.distances).all()
+
+
+class Heavy(Corridor):
+    """What makes it large lies deep inside."""
+
+    def __init__(self) -> None:
+        super().__init__(30)
+        self.world = {"layers": [np.zeros(1_000_000, np.uint8) for _ in range(8)]}
+
+
+def test_copies_are_weighed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = simulator_of(wrapped(Heavy()), 0, np.random.default_rng(0))
+    assert isinstance(made, Copies)
+    assert 8_000_000 < made.bytes_saved < 9_000_000
+    monkeypatch.setattr("sfl.envs.collector.SAVED_BYTES", 2 * made.bytes_saved)  # room for a few copies: walks go on
+    assert set(far(collect(wrapped(Heavy()), 3_000))) == set(range(1, 30))

@@ -8,9 +8,11 @@ few have been. What one leaves of the budget the next one has.
 from __future__ import annotations
 
 import heapq
+import random
 import zlib
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +66,24 @@ def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, t
 
     `env` is stepped: reset it before using it for anything else. `tell` hears from time to time how far it is.
     """
+    with _chance_of_its_own():
+        return _collected(env, steps, most, tell or (lambda line: None))
+
+
+@contextmanager
+def _chance_of_its_own() -> Iterator[None]:
+    """Worlds that draw from Python's or NumPy's global generators show the collector the same in every run, too."""
+    kept = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])  # noqa: NPY002
+
+
+def _collected(env: GoalWrapper, steps: int, most: int, tell: Tell) -> Exam:
     rngs = spawn(0, ["exam", "exam/worlds", "exam/given"])
     if env.goals is not None:
         return _given(env, most, rngs["exam/given"])
@@ -71,7 +91,7 @@ def collect(env: GoalWrapper, steps: int = EXAM_STEPS, most: int = EXAM_GOALS, t
     seeds = _worlds(env, rngs["exam/worlds"])
     parts = []
     for seed in seeds:
-        world = _World(env, seed, rngs["exam"], move, tell or (lambda line: None))
+        world = _World(env, seed, rngs["exam"], move, tell)
         parts.append(world.explore(steps // len(seeds), max(1, most // len(seeds))))
     kept = [part for part in parts if part.sights]
     if not kept:
@@ -627,7 +647,7 @@ class _Walks:
             known.state, known.elapsed = state, elapsed
             return
         restart = self._known[place] = _Restart(place, state, elapsed)
-        if len(self._restarts) < RESTARTS:
+        if len(self._restarts) < min(RESTARTS, 1 + SAVED_BYTES // self._world.bytes_saved):
             self._restarts.append(restart)
             return
         forgotten = int(self.rng.integers(len(self._restarts)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ CHECKED_WALKS, CHECKED_STEPS = 5, 30
 """Random walks that must come out the same in two copies, and their length."""
 CANNOT_COPY = (TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError, copy.Error)
 """What deepcopy and an environment's own `__deepcopy__` say of locks, games, windows and foreign memory."""
-_LEAST_BYTES = 20_000  # of a copy, beside its arrays
+_LEAST_BYTES = 20_000  # of a copy
 _OF_MAKING = ("spec", "_cached_spec", "_saved_kwargs", "metadata", "_metadata")
 _IMMOVABLE = (Wall, Floor, Goal, Lava)
 
@@ -161,13 +162,14 @@ class Copies(Starts):
     def __init__(self, env: GoalWrapper) -> None:
         super().__init__(env)
         self._original = env
-        arrays = [value for value in vars(env.unwrapped).values() if isinstance(value, np.ndarray)]
-        self.bytes_saved = _LEAST_BYTES + sum(array.nbytes for array in arrays)
+        self.bytes_saved = _LEAST_BYTES
         self.shows_state = isinstance(env.unwrapped, MiniGridEnv)
 
     def begin(self, seed: int) -> None:
         """Reset a copy: saved states stay as they are."""
-        self.env = _copied(self._original, _never_changing(self._original))
+        made: dict[int, Any] = {}
+        self.env = _copied(self._original, _never_changing(self._original), made)
+        self.bytes_saved = max(self.bytes_saved, sum(sys.getsizeof(thing) for thing in made.values()))
         super().begin(seed)
         self._shared = _never_changing(self.env)
 
@@ -290,11 +292,17 @@ def _never_changing(env: GoalWrapper) -> list[Any]:
     return shared
 
 
-def _copied(env: GoalWrapper, shared: list[Any]) -> GoalWrapper:
+def _copied(env: GoalWrapper, shared: list[Any], made: dict[int, Any] | None = None) -> GoalWrapper:
+    """A copy; `made` gets what was copied for it, by the originals' ids."""
+    known = {id(thing): thing for thing in shared}
+    memo = dict(known)
     try:
-        return copy.deepcopy(env, {id(thing): thing for thing in shared})
+        copied = copy.deepcopy(env, memo)
     except CANNOT_COPY as error:
         raise CannotCopyError(f"{env_name(env)} cannot be copied: {error}") from error
+    if made is not None:
+        made |= {name: thing for name, thing in memo.items() if name not in known}
+    return copied
 
 
 def simulator_of(env: GoalWrapper, seed: int, rng: np.random.Generator) -> tuple[Simulator, bool]:
