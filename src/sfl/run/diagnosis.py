@@ -7,7 +7,6 @@ section for each.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sfl.core.errors import CheckpointError, FileError
-from sfl.core.files import array_in, arrays_in
+from sfl.core.files import array_in, arrays_in, read_json
 from sfl.data.types import Array
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
@@ -139,7 +138,7 @@ def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
     start = facts.settings.get("agent.landmarks.start-step")
     if start is not None and start >= facts.settings.get("train.steps", math.inf):
         return "training ended before landmarks are collected", _more_steps(facts)
-    if add is not None:
+    if add is not None and add < 1:
         higher = 0.9 if add < 0.9 else round((1 + add) / 2, 3)
         return "the states look alike to the agent, so that none counts as new", (
             f"--agent.landmarks.add-threshold {higher}"
@@ -274,10 +273,10 @@ def levels_of(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow]) -> tuple
 
 
 def read_settings(folder: RunFolder) -> dict[str, Any]:
-    """The settings in config.json by the names of their options, also of runs of another version."""
+    """The numbers among the settings in config.json by the names of their options, also of runs of another version."""
     try:
-        experiment = json.loads(folder.config.read_text())["experiment"]
-    except (OSError, ValueError, KeyError, TypeError):
+        experiment = read_json(folder.config)["experiment"]
+    except (FileError, OSError, KeyError, TypeError):
         return {}
     return dict(_flat(experiment, ""))
 
@@ -287,7 +286,7 @@ def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         key = prefix + name.replace("_", "-")
         if isinstance(inner, dict):
             yield from _flat(inner, f"{key}.")
-        elif isinstance(inner, bool | int | float | str):
+        elif isinstance(inner, bool | int | float):
             yield key, inner
 
 
