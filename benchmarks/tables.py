@@ -58,7 +58,7 @@ What a careful reader should know of the cells in mazes:
   not of equally hard tasks.
 - *Our settings* were tuned in these mazes themselves, on pairs of our own.
 - SGM has the weaker of two measured settings of R: one gradient step per 1,024 environment steps. With one per 256 it
-  reached 98 / 70 / 40 instead of 92 / 54 / 32 on trial pairs in sgm ([trials](agents/controller.md#trials)).
+  reached 98 / 70 / 40 instead of 92 / 54 / 32 on trial pairs in sgm (f383f45, [trials](agents/controller.md#trials)).
 
 Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made before their localization preferred places
 with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)), and those of SPTM in test-1 and test-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sfl.cli.commands import configure
 from sfl.data.types import AgentState, EnvSpec
 from sfl.run import checkpoint
 from sfl.run.chance import Share
-from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts
+from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
 from sfl.run.folder import RunFolder
 from sfl.run.intervals import wilson
 
@@ -176,3 +177,20 @@ def test_options_are_read_by_their_names(tmp_path: Path) -> None:
     settings = read_facts(folder.path).settings
     assert settings["agent.landmarks.limit"] == 10
     assert settings["train.steps"] == experiment.train.steps
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, '{"experiment": 1}', "null", '{"experiment": {"train": {"steps": 1e999}}}']
+)
+def test_settings_of_a_damaged_config_are_not_known(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert read_settings(RunFolder(tmp_path)) == {}
+
+
+def test_settings_that_are_no_numbers_are_not_known(tmp_path: Path) -> None:
+    agent = {"landmarks": {"limit": "many", "add_threshold": 1.0, "start_step": ""}}
+    (tmp_path / "config.json").write_text(json.dumps({"experiment": {"agent": agent, "train": {"steps": 100}}}))
+    settings = read_settings(RunFolder(tmp_path))
+    assert settings == {"agent.landmarks.add-threshold": 1.0, "train.steps": 100}
+    (finding,) = diagnose(Facts(1, 0, settings=settings))
+    assert finding.option == "--train.steps 200"  # no higher add threshold is left

@@ -61,6 +61,28 @@ class OwnGoals(gymnasium.Env[Any, Any]):
         return seen, 0.0, False, self.count == 5, {"is_success": self.count == 3}
 
 
+class OtherGoals(OwnGoals):
+    """As in robotics: a goal is a part of what is observed."""
+
+    observation_space = spaces.Dict(
+        {name: spaces.Box(0, 5, (1 + (name == "observation"),), np.float32) for name in OwnGoals.observation_space}
+    )
+
+
+class BadTasks(OwnGoals):
+    def sample_task(self, rng: np.random.Generator, pair: int) -> int:
+        return 3
+
+
+LAKE = gymnasium.make("FrozenLake-v1")
+
+
+def test_ids_and_functions_may_be_named_twice() -> None:
+    assert len(SFL(["FrozenLake-v1"] * 2, RandomConfig()).learn(4).envs) == 2  # type: ignore[list-item]
+    make = lambda: gymnasium.make("FrozenLake-v1")  # noqa: E731
+    assert len(SFL([make, make], RandomConfig()).envs) == 2  # type: ignore[list-item]
+
+
 def test_an_environment_with_goals_of_its_own_is_evaluated_on_given_tasks() -> None:
     agent = SFL(OwnGoals(), RandomConfig()).learn(7)
     task = Task("any", 0, None, np.full(2, 3, np.float32), 5)
@@ -93,7 +115,19 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: SFL(gymnasium.make_vec("CartPole-v1", 2)), r"look into a CartPoleVectorEnv; .* for _ in range\(2\)"),
     (lambda: SFL(None), "a list of environments; got NoneType"),  # type: ignore[arg-type]
     (lambda: SFL([None]), "a list of environments; got NoneType"),  # type: ignore[list-item]
-    (lambda: SFL([gymnasium.make("CartPole-v1")] * 2), "names one environment twice"),
+    (lambda: SFL([gymnasium.make("CartPole-v1")] * 2), "holds one environment twice"),
+    (lambda: SFL([GoalWrapper(LAKE), GoalWrapper(LAKE)]), "holds one environment twice"),
+    (lambda: SFL(gymnasium.make), "must need no argument"),  # type: ignore[arg-type]
+    (
+        lambda: SFL(OtherGoals()),
+        r"goals of OtherGoals have shape \(1,\), its observations \(2,\): .* leave its goals out",
+    ),
+    (lambda: SFL(BadTasks(), RandomConfig()).evaluate(episodes=1), "must return an sfl.envs.Task, it gave 3"),
+    (lambda: SFL.load(None), "path must name a folder, got None"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, RandomConfig()).save(3), "path must name a folder, got 3"),  # type: ignore[arg-type]
+    (lambda: GoalWrapper(LAKE, goal_test="distance", radius="1"), "needs a radius above 0, got '1'"),  # type: ignore[arg-type]
+    (lambda: GoalWrapper(LAKE, reset_seed="1"), "reset_seed must be a whole number, .* got '1'"),  # type: ignore[arg-type]
+    (lambda: GoalWrapper(LAKE, goals=3), r"goals must be a function of .* got 3"),  # type: ignore[arg-type]
     (lambda: SFL([gymnasium.make("CartPole-v1"), gymnasium.make("FrozenLake-v1")]), r"must be alike; number 0 "),
     (lambda: SFL("Pendulum-v1"), "has continuous actions"),
     (lambda: SFL(pixel_world()), "a small picture or a grid of symbols"),

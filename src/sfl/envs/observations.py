@@ -10,7 +10,8 @@ The table, in the order in which it is read (docs/your-own-environment.md has it
     Box [H, W]      bytes over 40 a side: a grey picture; bytes of less: unsure; else numbers        picture, vector
     Box 3 axes      bytes over 40 a side: a picture, or a stack of them; bytes of less: unsure       picture
                     MiniGrid's symbols, or numbers up to 63: a grid of 7 to 40 cells a side          grid
-                    the same with a side of less than 7: numbers                                     vector
+                    but fractions with 1 or 3 channels: a small picture or symbols, unsure           none
+                    a grid with a side of less than 7: numbers                                       vector
                     numbers of any other size, or over 40 cells a side: unsure                       none
     Box 4 axes      a stack of what its last three axes are, joined along the channels               as these
     any other Box   unsure                                                                           none
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -46,6 +47,7 @@ SMALL = 63
 KEY_HINT = "name it by observation_key (--env.observation-key)"
 AS_BYTES = "give pictures as bytes from 0 to 255 (gymnasium.wrappers.TransformObservation)"
 AS_SYMBOLS = f"give symbols a space whose bounds say so, up to {SMALL}"
+AS_WHOLE = "give symbols as whole numbers or truths (a dtype such as int8 or bool)"
 LARGER = f"enlarge pictures to more than {GRID_SIDES[1]} a side (gymnasium.wrappers.ResizeObservation)"
 
 
@@ -176,7 +178,7 @@ def _two_axes(space: spaces.Box, values: Values) -> ObservationKind:
     if values == "bytes":
         return replace(plain, unsure=f"they may be a small grey picture or symbols; {LARGER}, or {AS_SYMBOLS}")
     if large and _shares(space):
-        return replace(plain, unsure=f"they may be a grey picture with pixels from 0 to 1; {AS_BYTES}")
+        return replace(plain, unsure=f"they may be a grey picture with pixels from {_bounds(space)}; {AS_BYTES}")
     return plain
 
 
@@ -186,7 +188,7 @@ def _three_axes(space: spaces.Box, values: Values, symbols: bool) -> Observation
         why = "nobody knows which axis has the channels; put them last (gymnasium.wrappers.TransformObservation)"
         return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=why)
     sides = space.shape[:2] if axis == 2 else space.shape[1:]
-    if doubt := _doubt(sides, space, values):
+    if doubt := _doubt(sides, space.shape[axis], space, values):
         return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=doubt)
     picture = values == "bytes"
     what = _picture(sides, space.shape[axis]) if picture else _cells(sides, space.shape[axis], space, symbols)
@@ -207,14 +209,16 @@ def _channel_axis(shape: tuple[int, ...]) -> int | None:
     return next(iter(few or odd), None)
 
 
-def _doubt(sides: tuple[int, ...], space: spaces.Box, values: Values) -> str:
+def _doubt(sides: tuple[int, ...], channels: int, space: spaces.Box, values: Values) -> str:
     large = min(sides) > GRID_SIDES[1]
     if values == "bytes":
         return "" if large else f"they may be a small picture or a grid of symbols; {LARGER}, or {AS_SYMBOLS}"
     if values == "small" and max(sides) <= GRID_SIDES[1]:
-        return ""
+        small_picture = min(sides) >= GRID_SIDES[0] and channels in (1, 3) and _shares(space)
+        why = f"they may be a small picture with pixels from {_bounds(space)} or a grid of symbols"
+        return f"{why}; {LARGER}, as bytes, or {AS_WHOLE}" if small_picture else ""
     if large and _shares(space):
-        return f"they may be a picture with pixels from 0 to 1; {AS_BYTES}"
+        return f"they may be a picture with pixels from {_bounds(space)}; {AS_BYTES}"
     if values == "small":
         return f"the encoder of grids takes up to {GRID_SIDES[1]} cells a side; show a part of it with a wrapper"
     return f"its bounds, {_bounds(space)}, say neither pixels nor symbols; {AS_BYTES}, or {AS_SYMBOLS}"
@@ -222,6 +226,9 @@ def _doubt(sides: tuple[int, ...], space: spaces.Box, values: Values) -> str:
 
 def _stack(space: spaces.Box, symbols: bool) -> ObservationKind:
     """[K, ...]: each of the K is turned as it would be alone; their channels stand side by side."""
+    if max(space.shape[2:]) <= THIN:
+        why = "nobody knows which axis is the stack; put it first (gymnasium.wrappers.TransformObservation)"
+        return replace(_plain(f"{_by(space.shape)} numbers", space), unsure=why)
     one = spaces.Box(space.low[0], space.high[0], dtype=space.dtype.type)
     kind, count = _kind_of_box(one, symbols), space.shape[0]
     what = f"stack of {count}, each a {kind.what}"
@@ -254,8 +261,8 @@ def _values(space: spaces.Box) -> Values:
 
 
 def _shares(space: spaces.Box) -> bool:
-    """Fractions from 0 to 1."""
-    return space.dtype.kind == "f" and float(space.low.min()) >= 0 and float(space.high.max()) <= 1
+    """Fractions from 0 to 1, or from -1 to 1, which is what pixels are often scaled to."""
+    return space.dtype.kind == "f" and float(space.low.min()) >= -1 and float(space.high.max()) <= 1
 
 
 # ---- words
@@ -296,10 +303,7 @@ def _brief(space: spaces.Space[Any]) -> str:
 
 def _array(raw: Any, space: spaces.Box) -> Observation:
     """A copy of what was given: environments may write into it again."""
-    try:
-        array = np.array(raw, space.dtype)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"The environment gave no array of {space.dtype}: {raw!s:.60} ({error}).") from error
+    array = _of_kind(raw, space.dtype)
     if array.shape != space.shape:
         raise UsageError(
             f"The environment gave an observation of shape {array.shape}, its observation space says {space.shape}; "
@@ -310,7 +314,31 @@ def _array(raw: Any, space: spaces.Box) -> Observation:
             f"The environment gave an observation that is not finite ({array[~np.isfinite(array)][0]}): nothing can be "
             f"learned from it; mend the environment, or clip it with a wrapper."
         )
-    return cast(Observation, array)
+    return array
+
+
+def _of_kind(raw: Any, kind: np.dtype[Any]) -> Array:
+    """An array of that kind of number: a conversion that would change the numbers is refused.
+
+    NumPy makes 0 of a pixel of 0.5 and 255 of -1 without a word, and nothing would be learned from it.
+    """
+    try:
+        given = np.array(raw)
+        if given.dtype == kind:
+            return given
+        if given.dtype.kind not in "biufO":
+            raise TypeError(f"it holds {given.dtype}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = given.astype(kind)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"The environment gave no array of {kind}: {raw!s:.60} ({error!s:.80}).") from error
+    if kind.kind != "f" and not np.array_equal(array, given):
+        wrong = given[np.asarray(array != given)].ravel()[0]
+        raise UsageError(
+            f"The environment gave {wrong} in an array of {given.dtype}, its observation space says {kind}, which does "
+            f"not hold this; correct one of them."
+        )
+    return array
 
 
 def _vector(what: str, count: int, read: Read) -> ObservationKind:
@@ -318,10 +346,10 @@ def _vector(what: str, count: int, read: Read) -> ObservationKind:
 
 
 def _whole(raw: Any) -> int:
-    try:
-        return int(raw)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"The environment promised a whole number and gave {raw!r:.60}.") from error
+    number = _of_kind(raw, np.dtype(np.int64))
+    if number.shape:
+        raise UsageError(f"The environment promised a whole number and gave {raw!r:.60}.")
+    return int(number)
 
 
 def _one_hot(index: int, count: int) -> Observation:
@@ -333,9 +361,19 @@ def _one_hot(index: int, count: int) -> Observation:
 
 
 def _flat(raw: Any, count: int) -> Observation:
-    return _array(np.ravel(raw), spaces.Box(0.0, 1.0, (count,), np.float32))
+    return _of_length(_of_kind(raw, np.dtype(np.float32)), count)
 
 
 def _hots(raw: Any, counts: Array, firsts: Array) -> Observation:
-    indices = (np.ravel(raw) - firsts).tolist()
+    indices = (_of_length(_of_kind(raw, np.dtype(np.int64)), len(counts)) - firsts).tolist()
     return np.concatenate([_one_hot(int(index), int(count)) for index, count in zip(indices, counts, strict=True)])
+
+
+def _of_length(array: Array, count: int) -> Array:
+    """All its numbers in a row, as many as were promised."""
+    if array.size != count:
+        raise UsageError(
+            f"The environment gave an observation of {_count(array.size, 'number')}, its observation space says "
+            f"{count}; correct one of them."
+        )
+    return array.ravel()

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.data.types import Array, Observation
 
@@ -69,7 +70,10 @@ def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Ge
         )
     if level == "any":
         sample = env.get_wrapper_attr("sample_task")
-        return [sample(rng, pair) for pair in range(count)]
+        drawn = [sample(rng, pair) for pair in range(count)]
+        for task in drawn:
+            require(isinstance(task, Task), f"sample_task must return an sfl.envs.Task, it gave {task!r:.60}.")
+        return drawn
     if level != "paper":
         raise UsageError(f"No level {level!r}; the levels are 'paper' and 'any'.")
     if not env.has_wrapper_attr("default_task"):

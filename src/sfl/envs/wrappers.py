@@ -91,7 +91,12 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         self.goal_test, self.radius, self.goals = goal_test, radius, goals
         self.reached = _goal_test(goal_test, radius)
         """Whether an observation, with the info of that moment, counts as a goal."""
-        self.reset_seed = reset_seed
+        require(
+            reset_seed is None or (isinstance(reset_seed, int | np.integer) and reset_seed >= 0),
+            f"reset_seed must be a whole number, 0 or more, or None, got {reset_seed!r}.",
+        )
+        require(goals is None or callable(goals), f"goals must be a function of (env, rng, count), got {goals!r:.60}.")
+        self.reset_seed = None if reset_seed is None else int(reset_seed)
         self.max_steps = _time_limit(env) if max_steps is None else max_steps
         require(
             isinstance(self.max_steps, int | np.integer) and self.max_steps >= 1,
@@ -194,6 +199,12 @@ def kind_of_goal_env(env: gym.Env[Any, Any]) -> ObservationKind:
         f"The entry observation of {env_name(env)} must be an array (Box), got {seen}; wrap it into one.",
     )
     kind = describe_observation(seen, None, gives_symbols(env))
+    goal = space["desired_goal"]
+    require(
+        goal.shape == seen.shape,
+        f"The goals of {env_name(env)} have shape {goal.shape}, its observations {seen.shape}: to SFL a goal is an "
+        f"observation; leave its goals out with GoalWrapper(env, observation_key='observation').",
+    )
     require(not kind.turned, f"{env_name(env)} has goals of its own and shows {kind.what}; give it as [H, W, C].")
     return kind
 
@@ -225,7 +236,8 @@ def _goal_test(goal_test: str | Callable[..., bool], radius: float) -> GoalTest:
     if goal_test == "equal":
         return lambda achieved, desired, info: np.array_equal(achieved, desired)
     require(goal_test == "distance", f"goal_test must be 'equal', 'distance' or a function, got {goal_test!r}.")
-    require(radius > 0, f"The goal test 'distance' needs a radius above 0, got {radius}.")
+    number = isinstance(radius, int | float | np.integer | np.floating)
+    require(number and radius > 0, f"The goal test 'distance' needs a radius above 0, got {radius!r}.")
     return lambda achieved, desired, info: bool(np.linalg.norm(np.subtract(achieved, desired, dtype=float)) <= radius)
 
 

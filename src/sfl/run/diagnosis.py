@@ -138,7 +138,7 @@ def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
     start, steps = _number(facts, "agent.landmarks.start-step"), _number(facts, "train.steps")
     if start is not None and steps is not None and start >= steps:
         return "training ended before landmarks are collected", _more_steps(facts)
-    if add is not None:
+    if add is not None and add < 1:
         higher = 0.9 if add < 0.9 else round((1 + add) / 2, 3)
         return "the states look alike to the agent, so that none counts as new", (
             f"--agent.landmarks.add-threshold {higher}"
@@ -279,7 +279,7 @@ def levels_of(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow]) -> tuple
 
 
 def read_settings(folder: RunFolder) -> dict[str, Any]:
-    """The settings in config.json by the names of their options, also of runs of another version."""
+    """The numbers among the settings in config.json by the names of their options, also of runs of another version."""
     try:
         experiment = read_json(folder.config)["experiment"]
     except (OSError, FileError, KeyError, TypeError):
@@ -292,7 +292,7 @@ def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         key = prefix + name.replace("_", "-")
         if isinstance(inner, dict):
             yield from _flat(inner, f"{key}.")
-        elif isinstance(inner, bool | int | float | str):
+        elif isinstance(inner, bool | int | float):
             yield key, inner
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -59,6 +61,8 @@ class SFL:
     def __init__(self, env: EnvLike, config: AgentConfig | None = None, seed: int = 0, device: str = "auto") -> None:
         _require_seed(seed)
         envs = _environments(env)
+        worlds = {id(one.unwrapped) for one in envs}
+        require(len(worlds) == len(envs), "The list holds one environment twice; make each anew.")
         config = recommended() if config is None else require_settings(config)
         line = look(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
@@ -147,7 +151,7 @@ class SFL:
 
     def save(self, path: Path | str) -> None:
         """Write the agent to a folder: weights, graph, replay and settings, without pickle."""
-        target = Path(path)
+        target = _path(path)
         ours = [(target / name).exists() for name in ("agent.json", "checkpoint")]  # one alone: its disk was full
         if target.exists() and not any(ours):
             raise UsageError(f"{target} exists and is no saved agent; choose another path.")
@@ -163,7 +167,7 @@ class SFL:
 
         Without `env` a saved agent can predict; to learn or evaluate it needs one. A run knows its own.
         """
-        if RunFolder(Path(path)).config.is_file():
+        if RunFolder(_path(path)).config.is_file():
             return cls._of_run(path, env, device)
         file = Path(path) / "agent.json"
         if not file.is_file():
@@ -218,6 +222,7 @@ def _environments(env: EnvLike) -> list[Env]:
     if isinstance(env, gymnasium.vector.VectorEnv):
         return _environments(_inside(env))
     if callable(env):
+        require(_needs_nothing(env), "The function that makes an environment must need no argument: lambda: make(...).")
         return _environments(env())
     if not isinstance(env, Sequence):
         raise UsageError(
@@ -225,8 +230,17 @@ def _environments(env: EnvLike) -> list[Env]:
             f"{type(env).__name__}."
         )
     require(len(env) > 0, "SFL needs one environment or more, got an empty list.")
-    require(len({id(one) for one in env}) == len(env), "The list names one environment twice; make each anew.")
     return [wrapped for one in env for wrapped in _environments(one)]
+
+
+def _needs_nothing(make: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(make).bind()
+    except TypeError:
+        return False
+    except ValueError:  # some built-in ones do not say
+        return True
+    return True
 
 
 def _inside(vector: gymnasium.vector.VectorEnv[Any, Any, Any]) -> list[Env]:
@@ -254,6 +268,11 @@ def _kind_of_all(envs: Sequence[Env]) -> ObservationKind:
 def _require_seed(seed: Any) -> None:
     whole = isinstance(seed, int | np.integer)
     require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
+
+
+def _path(given: Any) -> Path:
+    require(isinstance(given, str | os.PathLike), f"path must name a folder, got {given!r:.60}.")
+    return Path(given)
 
 
 def _require_count(count: Any, name: str, least: int) -> None:
