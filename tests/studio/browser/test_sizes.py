@@ -112,6 +112,16 @@ def test_with_little_room_everything_can_be_reached(see: Opener, demo: str, size
         sight.shoot("phone")
 
 
+def test_no_tab_is_cut_off_on_the_smallest_screens(see: Opener, demo: str) -> None:
+    sight = see(demo, size=(568, 320))
+    for width, height in ((568, 320), (480, 300), (500, 400), (320, 256), (320, 568)):
+        sight.page.set_viewport_size({"width": width, "height": height})
+        for tab in TABS:
+            sight.part(f"tab-{tab}").click()
+            sight.page.evaluate(TWO_FRAMES)
+            on_the_page(sight)
+
+
 def test_the_left_side_comes_back_when_there_is_room(see: Opener, demo: str) -> None:
     sight = see(demo, size=ENLARGED)
     sight.part("tab-runs").click()
