@@ -20,6 +20,7 @@ from sfl.data.types import AgentState, EnvSpec
 from sfl.envs import DoomConfig, GymConfig
 from sfl.run import checkpoint, folder
 from sfl.run.diagnosis import run_line
+from sfl.studio import runs
 from sfl.studio.answers import NotHereError, NotReadyError
 from sfl.studio.graph import Graphs
 from sfl.studio.places import Atlas
@@ -225,6 +226,25 @@ def test_between_two_renames_the_old_one_is_read(grid_run: Path) -> None:
     run = Run("r0", grid_run)
     assert run.checkpoints() == {"000000600": 600, "000001200": 1200, "last": 1200}
     assert run.read("last", ("graph.npz",))[0]["env_steps"] == 1200
+
+
+def test_the_last_checkpoint_is_listed_while_it_is_replaced(grid_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("r0", grid_run)
+    last, find = grid_run / "checkpoints" / "last", runs._place
+    old = last.with_name("last.old")
+
+    def find_and_rename(folder: Path) -> Path | None:
+        found = find(folder)
+        if folder == last:
+            old.rename(last) if old.exists() else last.rename(old)  # right after it was found
+            monkeypatch.setattr(runs, "_place", find)
+        return found
+
+    for _ in range(2):
+        monkeypatch.setattr(runs, "_place", find_and_rename)
+        assert run.checkpoints()["last"] == 1200
+        monkeypatch.setattr(runs, "_place", find_and_rename)
+        assert run.summary()["has_graph"]
 
 
 def marked(steps: int) -> checkpoint.Checkpoint:

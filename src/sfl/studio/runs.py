@@ -29,6 +29,9 @@ from sfl.studio.answers import Document, NotHereError, NotReadyError
 ATTEMPTS, PAUSE = 6, 0.1
 """How often, and how many seconds apart, a checkpoint is read that changes meanwhile."""
 
+RENAMES = 3
+"""How often a checkpoint is looked for that training may be replacing: it does so by two renames, in no time."""
+
 FRESH = 300.0
 """Seconds since anything was written, up to which an unfinished run counts as in training."""
 
@@ -164,31 +167,37 @@ class Run:
         return self._found[1]
 
     def _last_steps(self) -> int | None:
-        place = _place(self.folder.last)
-        if place is None:
-            return None
-        file = place / "format.json"
-        return self._remember("steps", file, lambda: int(checkpoint.read_files(place, ())[0]["env_steps"]))
+        return self._remember(
+            "steps", LAST, "format.json", lambda place: int(checkpoint.read_files(place, ())[0]["env_steps"])
+        )
 
     def _has_graph(self, name: str) -> bool:
-        place = _place(self.folder.checkpoints / name)
-        if place is None:
-            return False
-        file = place / "graph.npz"
-        return bool(self._remember("graph", file, lambda: "edge_sources.npy" in zipfile.ZipFile(file).namelist()))
+        return bool(
+            self._remember(
+                "graph",
+                name,
+                "graph.npz",
+                lambda place: "edge_sources.npy" in zipfile.ZipFile(place / "graph.npz").namelist(),
+            )
+        )
 
-    def _remember(self, what: str, file: Path, read: Callable[[], Result]) -> Result | None:
-        """What `read` says of a file, asked again when the file is another one; None where it cannot be read."""
-        stamp = _stamp(file)
-        if stamp is None:
-            return None
-        if what not in self._remembered or self._remembered[what][0] != (file, stamp):
-            try:
-                self._remembered[what] = ((file, stamp), read())
-            except (SflError, OSError, ValueError, TypeError, zipfile.BadZipFile):
+    def _remember(self, what: str, name: str, file: str, read: Callable[[Path], Result]) -> Result | None:
+        """What `read` says of a checkpoint, asked again when its file is another one; None where it cannot be read."""
+        for _ in range(RENAMES):
+            place = _place(self.folder.checkpoints / name)
+            if place is None:
                 return None
-        known: Result = self._remembered[what][1]
-        return known
+            stamp = _stamp(place / file)
+            if what in self._remembered and self._remembered[what][0] == (place / file, stamp):
+                known: Result = self._remembered[what][1]
+                return known
+            try:
+                found = read(place)
+            except (SflError, OSError, ValueError, TypeError, zipfile.BadZipFile):
+                continue  # damaged, or it was renamed since: then it is found at another place now
+            self._remembered[what] = ((place / file, stamp), found)
+            return found
+        return None
 
 
 class Shelf:

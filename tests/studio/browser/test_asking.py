@@ -8,6 +8,10 @@ from .page import Sight
 START, GOAL, WALL = (1, 1), (6, 7), (4, 1)
 """Cells of FourRoom."""
 
+TAKEN_AWAY = """() => document.querySelector("[data-testid=map]").dispatchEvent(
+  new PointerEvent("pointercancel", { pointerId: 1, bubbles: true }))"""
+"""The browser takes the pointer for something else, such as a gesture of its own."""
+
 
 def playing(sight: Sight) -> str:
     """Begin an episode that lasts: a step a second. Its name."""
@@ -79,6 +83,23 @@ def test_what_is_refused_or_clicked_by_the_way_ends_no_episode(see: Opener, demo
     assert sight.text("message") == "The episode, which was over, is put away."
     sight.wait("window.studio.state.field")
     assert sight.live is None
+
+
+def test_a_task_that_is_taken_back_while_it_is_drawn_is_not_sent(see: Opener, demo: str) -> None:
+    sight = see(demo)
+    sight.part("tool-send").click()
+    for take_back in (lambda: sight.page.keyboard.press("Escape"), lambda: sight.page.evaluate(TAKEN_AWAY)):
+        sight.page.mouse.move(*sight.place(*START))
+        sight.page.mouse.down()
+        sight.page.mouse.move(*sight.place(*GOAL), steps=5)
+        assert sight.state["draft"]["goal"][:2] == list(GOAL)
+        take_back()
+        assert sight.state["draft"] is None
+        sight.page.mouse.move(*sight.place(*GOAL), steps=2)
+        sight.page.mouse.up()
+        sight.page.wait_for_timeout(200)
+        assert sight.state["draft"] is None
+    assert not any("/api/live" in address for address in sight.asked)
 
 
 def test_a_waypoint_is_not_said_to_be_the_goal_that_is_reached(see: Opener, demo: str) -> None:

@@ -150,6 +150,20 @@ def test_what_cannot_be_done_is_said_in_one_line(see: Opener, demo: str) -> None
     sight.complaints.clear()
 
 
+def test_that_an_episode_broke_off_stays_said(see: Opener, demo: str) -> None:
+    sight = see(demo)
+    sight.page.route("**/events", lambda route: route.fulfill(status=404))
+    sight.send((1, 1), (6, 7))
+    sight.wait("window.studio.live?.over")
+    broken = "The line to the server broke; the episode is shown as far as it came."
+    assert sight.text("message") == broken
+    sight.part("message").click()
+    assert not sight.part("message").is_visible()
+    assert broken in sight.text("step-count")
+    assert all("404 (Not Found)" in complaint for complaint in sight.complaints)  # the browser's own remark
+    sight.complaints.clear()
+
+
 def test_from_a_look_to_an_arrival(see: Opener, demo: str) -> None:
     sight = see(demo, size=(1280, 760))
     film = sight.film("at-work")

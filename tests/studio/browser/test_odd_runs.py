@@ -145,7 +145,7 @@ def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Gr
       look();
     }""")
     growing.go_on()
-    sight.wait("window.studio.state.fieldAt === 40000")
+    sight.wait("window.seen.at(-1)[0] === 40000")  # that it is shown was seen as well, in the frame after
     seen = sight.page.evaluate("window.seen")
     assert {at for at, _ in seen} == {35_000, 40_000}  # at no moment was there none
     said = {line for at, line in seen if at == 35_000 and line}

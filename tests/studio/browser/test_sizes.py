@@ -65,6 +65,19 @@ def test_at_forty_sizes_the_map_is_drawn_and_keeps_its_size(see: Opener, demo: s
             assert sight.page.evaluate(DRAWN, [7, 7]), size
 
 
+def test_a_larger_legend_leaves_the_map_as_it_is(see: Opener, demo: str) -> None:
+    sight = see(demo, size=(1460, 800))
+    boxes = [(sight.part("map").bounding_box(), sight.part("legend").bounding_box())]
+    sight.part("layer-coverage").check()
+    sight.page.evaluate(TWO_FRAMES)
+    boxes.append((sight.part("map").bounding_box(), sight.part("legend").bounding_box()))
+    (first, small), (second, large) = boxes
+    assert small is not None
+    assert large is not None
+    assert large["height"] > small["height"]
+    assert first == second
+
+
 def on_the_page(sight: Sight) -> None:
     """Nothing sticks out of its part of the page, and the page itself is as wide and high as the window."""
     assert sight.page.evaluate(STICKING_OUT) == []
@@ -110,6 +123,16 @@ def test_with_little_room_everything_can_be_reached(see: Opener, demo: str, size
     sight.part("keys-close").click()
     if touch:
         sight.shoot("phone")
+
+
+def test_no_tab_is_cut_off_on_the_smallest_screens(see: Opener, demo: str) -> None:
+    sight = see(demo, size=(568, 320))
+    for width, height in ((568, 320), (480, 300), (500, 400), (320, 256), (320, 568)):
+        sight.page.set_viewport_size({"width": width, "height": height})
+        for tab in TABS:
+            sight.part(f"tab-{tab}").click()
+            sight.page.evaluate(TWO_FRAMES)
+            on_the_page(sight)
 
 
 def test_the_left_side_comes_back_when_there_is_room(see: Opener, demo: str) -> None:

@@ -131,7 +131,7 @@ export class CurvesPanel {
     )];
     const reading = el("span", { class: "reading" }, ...resting());
     const chance = metric.random ?? null; // of the random policy on the same tasks
-    const beside = chance !== null && el("span", { class: "quiet" }, ` · random policy ${number(chance)}`);
+    const beside = chance !== null && el("span", { class: "quiet" }, ` · random policy ${written(chance)}`);
     const tell = (lines, step) => {
       const parts = lines?.map(({ colour, text }) => el("b", { style: `--kind:${colour}` }, text));
       fill(

@@ -40,12 +40,17 @@ export class Pointer {
     box.addEventListener("pointerdown", (event) => this.down(event));
     box.addEventListener("pointermove", (event) => this.move(event));
     box.addEventListener("pointerup", (event) => this.up(event));
-    box.addEventListener("pointercancel", (event) => this.lift(event));
+    box.addEventListener("pointercancel", (event) => {
+      if (this.drawing) state.update({ draft: null }); // nobody let go: nobody is sent
+      this.lift(event);
+    });
     box.addEventListener("pointerleave", () => this.drag ?? state.update({ hover: null }));
     // A ring around the map tells those who came by keyboard where they are; a mouse shows it itself.
     box.addEventListener("blur", () => delete box.dataset.pointed);
     box.addEventListener("contextmenu", (event) => event.preventDefault());
     box.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    // A task that is taken back while it is being drawn, as by Escape, is not sent when the button is let go.
+    state.watch(["draft"], () => this.drawing && !state.values.draft && this.cancel());
   }
 
   at(event) {
@@ -67,6 +72,11 @@ export class Pointer {
     const from = this.panel.view.world(left, top);
     this.drag = { kind: this.kindOf(event, left, top), left, top, wandered: false, from };
     this.state.update({ cursor: null });
+  }
+
+  /** A task is being drawn from a start to a goal. */
+  get drawing() {
+    return this.drag?.kind === "send" && this.drag.wandered && this.fingers.size < 2;
   }
 
   kindOf(event, left, top) {
