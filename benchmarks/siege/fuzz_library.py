@@ -160,7 +160,9 @@ def _world(sfl: Any, dice: random.Random, values: list[Any]) -> None:
 def _wrapped(sfl: Any, dice: random.Random, values: list[Any]) -> None:
     import gymnasium
 
-    env = gymnasium.make(dice.choice(("FrozenLake-v1", "CliffWalking-v1", "CartPole-v1", "Taxi-v3", "MountainCar-v0")))
+    env = gymnasium.make(
+        dice.choice(("FrozenLake-v1", "CliffWalking-v1", "CartPole-v1", "Acrobot-v1", "MountainCar-v0"))
+    )
     given = {"goal_test": values[0], "radius": values[1], "max_steps": values[2], "observation_key": values[3]}
     chosen = dice.sample(sorted(given), dice.choice((0, 1, 1, 2)))
     world = sfl.GoalWrapper(env, **{name: given[name] for name in chosen})

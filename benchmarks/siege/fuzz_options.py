@@ -50,7 +50,10 @@ COMMANDS: dict[tuple[str, ...], float] = {
     ("encoder", "eval", "compact", "--mazes", "small", "--pairs", "4", "--views", "2", "--queries", "1"): 0.7,
     ("encoder", "train", "--mazes", "small", "--frames", "100", "--steps", "1", "--out", "encoder.safetensors"): 0.7,
     ("encoder", "extract", "networks.safetensors", "--out", "encoder.safetensors"): 0.4,
-    ("network", "train", "both", "--mazes", "small", "--frames", "100", "--steps", "1", "--out", "n.safetensors"): 0.5,
+    (
+        *("network", "train", "both", "--mazes", "small", "--frames", "100", "--steps", "1", "--out", "n.safetensors"),
+        *("--retrieval.encoder", "compact", "--locomotion.encoder", "compact"),  # 512 pairs in a ResNet take 6 GB
+    ): 0.5,
     ("network", "eval", "networks.safetensors"): 0.3,
     ("network", "join", "networks.safetensors", "--out", "joined.safetensors"): 0.3,
     ("network", "plot", "curve.csv", "--out", "curve.png"): 0.3,

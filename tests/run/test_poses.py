@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sfl.data.types import Array
 from sfl.envs import DoomConfig, GymConfig, MiniGridConfig
 from sfl.run.poses import PoseLog, Squares, edge_ends, landmark_poses
 from sfl.run.worlds import MazeWorld, open_world
@@ -10,13 +11,26 @@ from sfl.run.worlds import MazeWorld, open_world
 POSES = np.array([[1, 1, 0], [4, 5, 90], [1, 2, 0]], np.float32)
 
 
-def test_log_keeps_every_pose_in_order_past_its_first_size() -> None:
+def log_of(poses: Array) -> PoseLog:
     log = PoseLog(None)
-    for number in range(1500):
-        log.add(np.array([[number, 0, 0], [number, 1, 0]]))
-    assert log.poses.shape == (3000, 3)
-    np.testing.assert_array_equal(log.poses[2:4], [[1, 0, 0], [1, 1, 0]])
-    np.testing.assert_array_equal(log.poses[-1], [1499, 1, 0])
+    log.add(poses)
+    return log
+
+
+def test_log_keeps_every_pose_in_order_past_the_ends_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfl.run.poses.BLOCK", 7)
+    log = PoseLog(None)
+    assert log.pieces() == ()
+    assert log.since(0).shape == (0, 3)
+    expected = np.array([[number // 2, number % 2, 0] for number in range(3000)], np.float32)
+    for first in range(0, 3000, 15):  # more at once than fit into a block
+        log.add(expected[first : first + 15])
+        assert len(log) == first + 15
+        assert len(log.pieces()[-1]) <= 7
+    np.testing.assert_array_equal(np.concatenate(log.pieces()), expected)
+    for first in (0, 6, 7, 2996, 3000):
+        np.testing.assert_array_equal(log.since(first), expected[first:])
+    np.testing.assert_array_equal(log.at(np.array([2999, 0, 7])), expected[[2999, 0, 7]])
     assert log.metrics() == {}  # nobody knows which cells there are
     assert open_world(GymConfig("FrozenLake-v1")).squares() is None
 
@@ -29,7 +43,7 @@ def test_coverage_counts_cells_once_and_only_free_ones() -> None:
     log.add(np.full((1, 3), np.nan))
     assert log.metrics() == {"explore/coverage": 2 / 40, "explore/coverage_often": 2 / 40}
     again = PoseLog(open_world(MiniGridConfig()).squares())
-    again.add(log.poses)
+    again.add(log.since(0))
     assert again.metrics() == log.metrics()
 
 
@@ -64,9 +78,9 @@ def test_squares_of_a_maze_are_those_with_free_places() -> None:
 
 
 def test_landmarks_are_placed_where_their_observation_was_seen() -> None:
-    placed = landmark_poses({"origin": np.array([2, 0, 7, -1])}, POSES)
+    placed = landmark_poses({"origin": np.array([2, 0, 7, -1])}, log_of(POSES))
     np.testing.assert_array_equal(placed, [[1, 2, 0], [1, 1, 0], [np.nan] * 3, [np.nan] * 3])
-    assert landmark_poses({}, POSES).shape == (0, 3)
+    assert landmark_poses({}, log_of(POSES)).shape == (0, 3)
 
 
 def test_edges_run_from_landmark_to_landmark() -> None:

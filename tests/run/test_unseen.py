@@ -9,6 +9,7 @@ import pytest
 
 from sfl.data.types import Array, Observation, Transitions
 from sfl.envs import GymConfig, MiniGridConfig, Task
+from sfl.run.poses import PoseLog
 from sfl.run.rollout import Episode, Step
 from sfl.run.unseen import BLOCK, UnseenPlaces, UnseenSights, unseen_goals
 from sfl.run.worlds import open_world
@@ -21,6 +22,12 @@ def step(seen: Array, then: Array, ended: tuple[int, ...] = (), infos: Any = ())
     both = np.zeros(2)
     moved = Transitions(np.arange(2), seen, both.astype(int), both, both > 0, both > 0, then)
     return Step(moved, NOWHERE, NOWHERE, both > 0, both, (Episode(0, 0, {}),) * 2, ended, infos=infos)
+
+
+def log_of(poses: Array) -> PoseLog:
+    log = PoseLog(None)
+    log.add(poses)
+    return log
 
 
 def walk(rng: np.random.Generator, count: int, make: Any) -> tuple[list[Step], list[Observation]]:
@@ -78,7 +85,7 @@ def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: 
             tracker.add(one)
         seen += more
         share = np.mean([not any(reached(observation, goal) for observation in seen) for goal in goals])
-        assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": pytest.approx(share)}
+        assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": pytest.approx(share)}
         again = UnseenSights(goals, kind)
         again.restore(tracker.state())
         tracker = again  # a resumed run goes on with the same
@@ -90,13 +97,13 @@ def test_goals_far_away_are_measured_to_the_last_digit() -> None:
     base = np.array([1e8, -3e8])
     tracker = UnseenSights([base, base + 5.0], 1.0)
     tracker.add(step(base + np.array([[0.0, 1.0], [3.9, 5.0]]), np.zeros((2, 2))))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 0.5}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.5}
 
 
 def test_zero_has_no_sign_and_what_is_no_number_is_never_reached() -> None:
     tracker = UnseenSights([np.array([0.0]), np.array([np.nan])], "equal")
     tracker.add(step(np.array([[-0.0], [np.nan]]), np.zeros((2, 1))))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 0.5}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.5}
 
 
 def test_a_function_hears_what_the_environment_says() -> None:
@@ -104,9 +111,9 @@ def test_a_function_hears_what_the_environment_says() -> None:
     tracker = UnseenSights([np.array([7.0])], lambda achieved, desired, info: bool(info.get("key")))
     same = np.array([[1.0], [1.0]])
     tracker.add(step(same, same, infos=({}, {})))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 1.0}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 1.0}
     tracker.add(step(same, same, infos=({}, {"key": True})))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 0.0}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.0}
 
 
 def test_goals_at_places_against_looking_at_all() -> None:
@@ -117,7 +124,7 @@ def test_goals_at_places_against_looking_at_all() -> None:
     for count in (1, 50, 51, 300):
         gaps = np.linalg.norm(goals[:, None] - poses[None, :count, :2], axis=2)
         share = float(np.mean(~(gaps <= 100.0).any(1)))
-        assert tracker.metrics(poses[:count]) == {"explore/goals_unseen": pytest.approx(share)}
+        assert tracker.metrics(log_of(poses[:count])) == {"explore/goals_unseen": pytest.approx(share)}
     assert 0 < share < 1
 
 
@@ -125,16 +132,16 @@ def test_on_a_grid_only_the_goals_own_cell_is_near() -> None:
     config = MiniGridConfig()
     tasks = [Task("any", 0, None, (3.0, 2.0, 90.0), 100), Task("any", 1, None, (3.0, 2.0, 0.0), 100)]
     tracker = unseen_goals(open_world(config), config, [*tasks, Task("paper", 0, None, (6.0, 7.0, 0.0), 100)])
-    assert tracker.metrics(np.zeros((0, 3))) == {}  # no step, nothing to say
-    assert tracker.metrics(np.array([[3.0, 3.0, 90.0]])) == {"explore/goals_unseen": 1.0}
-    assert tracker.metrics(np.array([[3.0, 3.0, 90.0], [3.0, 2.0, 270.0]])) == {"explore/goals_unseen": 0.5}
+    assert tracker.metrics(log_of(np.zeros((0, 3)))) == {}  # no step, nothing to say
+    assert tracker.metrics(log_of(np.array([[3.0, 3.0, 90.0]]))) == {"explore/goals_unseen": 1.0}
+    assert tracker.metrics(log_of(np.array([[3.0, 3.0, 90.0], [3.0, 2.0, 270.0]]))) == {"explore/goals_unseen": 0.5}
 
 
 def test_an_old_checkpoint_says_nothing_for_good() -> None:
     tracker = UnseenSights([np.array([1.0])], "equal")
     tracker.restore(None)
     tracker.add(step(np.ones((2, 1)), np.ones((2, 1))))
-    assert (tracker.metrics(np.zeros((1, 3))), tracker.state()) == ({}, None)
+    assert (tracker.metrics(log_of(np.zeros((1, 3)))), tracker.state()) == ({}, None)
 
 
 def test_where_an_episode_ends_counts() -> None:
@@ -144,6 +151,6 @@ def test_where_an_episode_ends_counts() -> None:
     tracker = unseen_goals(open_world(config), config, [Task("any", 0, None, gift[0], 100)])
     seen, then = np.eye(16, dtype=np.float32)[[14, 13]], np.eye(16, dtype=np.float32)[[15, 13]]
     tracker.add(step(seen, then))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 1.0}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 1.0}
     tracker.add(step(seen, then, ended=(0,)))
-    assert tracker.metrics(np.zeros((1, 3))) == {"explore/goals_unseen": 0.0}
+    assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.0}

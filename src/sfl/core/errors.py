@@ -7,9 +7,12 @@ from collections.abc import Iterable
 
 
 class SflError(Exception):
-    """Something the user can put right: what was wrong, what was given, what to do."""
+    """Something the user can put right: what was wrong, what was given, what to do, in one line."""
 
     exit_code = 1
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(" ".join(str(text).splitlines()))  # what was given may be an array, whose text has several
 
 
 class UsageError(SflError):

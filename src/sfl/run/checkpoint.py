@@ -51,7 +51,8 @@ class Checkpoint:
     env_steps: int
     run: dict[str, Any] = field(default_factory=dict)
     """The part that belongs to the run and not to the agent."""
-    poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [N, 3]
+    poses: Sequence[Array] = ()
+    """Of all environment steps, [n, 3] float32 in pieces."""
     landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
     tables: dict[str, Any] = field(default_factory=dict)
     """By file name what `CsvTable.kept` says of the rows that were written up to here."""
@@ -81,6 +82,16 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def _write_poses(path: Path, pieces: Sequence[Array]) -> None:
+    """As `np.save` writes one array, without making one: poses of millions of steps take as much room again."""
+    rows = sum(len(piece) for piece in pieces)
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 3)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for piece in pieces:
+            file.write(np.ascontiguousarray(piece, "<f4").data)
+
+
 def _swap(draft: Path, folder: Path, old: Path) -> None:
     if folder.exists():
         os.rename(folder, old)
@@ -101,7 +112,7 @@ def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
         save_file(_contiguous(state.replay), draft / "replay.safetensors")
         counters |= {"generators": state.generators, "run": checkpoint.run}
     if kind == "full" or (kind == "slim" and len(checkpoint.poses)):
-        np.save(draft / "poses.npy", checkpoint.poses.astype(np.float32), allow_pickle=False)
+        _write_poses(draft / "poses.npy", checkpoint.poses)
     _write_json(draft / "generators.json", counters)
     files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
     header = draft / checkpoint_header.NAME
@@ -153,7 +164,7 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
         raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
     state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
     steps, noted = header["env_steps"], (header["tables"], header["settings"])
-    return Checkpoint(state, env_id, spec, steps, texts["run"], poses, landmarks, *noted)
+    return Checkpoint(state, env_id, spec, steps, texts["run"], (poses,) if walked else (), landmarks, *noted)
 
 
 def _read_texts(file: Path) -> dict[str, dict[str, Any]]:

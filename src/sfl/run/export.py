@@ -32,7 +32,7 @@ def export(path: Path | str, out: Path | str | None = None, history: int = 0, po
     spec = config_spec(experiment.env, experiment.train.env_count)
     loaded = checkpoint.load(source.last, world_name(experiment.env), spec, learning=False)
     if not poses:
-        loaded = replace(loaded, poses=loaded.poses[:0])
+        loaded = replace(loaded, poses=())
     draft = target.path.with_name(target.path.name + ".tmp")
     shutil.rmtree(draft, ignore_errors=True)
     try:

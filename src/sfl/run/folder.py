@@ -319,8 +319,9 @@ def load_run(
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
     agent.load_state_dict(_completed(loaded.agent, fresh))
+    poses = np.concatenate([np.zeros((0, 3), np.float32), *loaded.poses])
     return LoadedRun(
-        experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, loaded.poses
+        experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, poses
     )
 
 

@@ -12,6 +12,9 @@ from sfl.data.types import Array
 OFTEN = 0.1
 """Of the visits that a square would have if all had the same: with so many it counts as visited often."""
 
+BLOCK = 1 << 16
+"""Poses that are kept in one piece."""
+
 
 @dataclass(frozen=True, eq=False)
 class Squares:
@@ -44,46 +47,59 @@ def _numbers(places: Array, side: float) -> Array:
 class PoseLog:
     """The pose of every environment step, in the order in which the agent saw them.
 
-    A landmark's `origin` counts those steps, so that `poses[origin]` is the place where it was seen.
+    A landmark's `origin` counts those steps, so that the pose of that number is the place where it was seen. Poses are
+    kept in blocks: one array would be copied whenever it grows, and again for every checkpoint.
     """
 
     def __init__(self, squares: Squares | None) -> None:
-        self._poses = np.zeros((1024, 3), np.float32)
+        self._blocks: list[Array] = []
         self._count = self._counted = 0
         self._squares = squares
         self._visits = np.zeros(0 if squares is None else len(squares.reachable), np.int64)
 
+    def __len__(self) -> int:
+        return self._count
+
     def add(self, poses: Array) -> None:
         """Note the poses [B, 3] of one decision."""
-        needed = self._count + len(poses)
-        if needed > len(self._poses):
-            grown = np.zeros((max(needed, 2 * len(self._poses)), 3), np.float32)
-            grown[: self._count] = self._poses[: self._count]
-            self._poses = grown
-        self._poses[self._count : needed] = poses
-        self._count = needed
+        while len(poses):
+            used = self._count % BLOCK
+            if used == 0:
+                self._blocks.append(np.empty((BLOCK, 3), np.float32))
+            fitting, poses = poses[: BLOCK - used], poses[BLOCK - used :]
+            self._blocks[-1][used : used + len(fitting)] = fitting
+            self._count += len(fitting)
 
-    @property
-    def poses(self) -> Array:
-        """All poses so far, [N, 3] float32."""
-        return self._poses[: self._count].copy()
+    def since(self, first: int) -> Array:
+        """The poses [N, 3] from this number on."""
+        pieces = self.pieces()[first // BLOCK :]
+        return np.concatenate([pieces[0][first % BLOCK :], *pieces[1:]]) if pieces else np.zeros((0, 3), np.float32)
+
+    def at(self, numbers: Array) -> Array:
+        """The poses [N, 3] of these numbers [N]."""
+        return np.array([self._blocks[number // BLOCK][number % BLOCK] for number in numbers.tolist()]).reshape(-1, 3)
+
+    def pieces(self) -> tuple[Array, ...]:
+        """All of them, [n, 3] float32 each, as they are kept: what is there already does not change any more."""
+        full, rest = divmod(self._count, BLOCK)
+        return (*self._blocks[:full], *([self._blocks[full][:rest]] if rest else []))
 
     def metrics(self) -> dict[str, float]:
         """Shares of the squares that were visited, at all and often, where it is known which can be reached."""
         if self._squares is None:
             return {}
-        self._visits += self._squares.visits(self._poses[self._counted : self._count])
+        self._visits += self._squares.visits(self.since(self._counted))
         self._counted = self._count
         often = self._visits >= max(1.0, OFTEN * float(self._visits.mean()))
         return {"explore/coverage": float((self._visits > 0).mean()), "explore/coverage_often": float(often.mean())}
 
 
-def landmark_poses(graph: Mapping[str, Array], poses: Array) -> Array:
+def landmark_poses(graph: Mapping[str, Array], poses: PoseLog) -> Array:
     """Where each landmark was seen, float32 [L, 3]; NaN where that is not known."""
     origin = np.asarray(graph.get("origin", ()), np.int64)
     known = (origin >= 0) & (origin < len(poses))
     found = np.full((len(origin), 3), np.nan, np.float32)
-    found[known] = poses[origin[known]]
+    found[known] = poses.at(origin[known])
     return found
 
 

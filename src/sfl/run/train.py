@@ -272,7 +272,7 @@ class _Training:
             self.random = rows
 
     def _write_evaluation(self, rows: list[EpisodeRow], indicators: Indicators) -> None:
-        metrics = summarise(rows) | indicators.metrics() | self.unseen.metrics(self.poses.poses)
+        metrics = summarise(rows) | indicators.metrics() | self.unseen.metrics(self.poses)
         self.tables["episodes"].write_all([asdict(row) for row in rows])
         self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
@@ -280,7 +280,7 @@ class _Training:
         self.evaluated_at = self.env_steps
 
     def _checkpoint(self) -> checkpoint.Checkpoint:
-        state, poses = self.agent.state_dict(), self.poses.poses
+        state = self.agent.state_dict()
         return checkpoint.Checkpoint(
             state,
             self.world_name,
@@ -298,8 +298,8 @@ class _Training:
                 "goals_unseen": self.unseen.state(),
                 "explorer": None if self.explorer is None else self.explorer.state(),
             },
-            poses=poses,
-            landmark_poses=landmark_poses(state.graph, poses),
+            poses=self.poses.pieces(),
+            landmark_poses=landmark_poses(state.graph, self.poses),
         )
 
     def _save(self, history: bool) -> None:
@@ -321,7 +321,8 @@ class _Training:
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
         self.window.restore(loaded.run["window"])
-        self.poses.add(loaded.poses)
+        for piece in loaded.poses:
+            self.poses.add(piece)
         self.unseen.restore(loaded.run.get("goals_unseen"))
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]

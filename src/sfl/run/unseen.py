@@ -14,6 +14,7 @@ import numpy as np
 from sfl.data.types import Array, Observation
 from sfl.envs import EnvConfig, GoalWrapper, GymConfig, Task, make_env
 from sfl.envs.wrappers import goal_wrapper
+from sfl.run.poses import PoseLog
 from sfl.run.rollout import Step
 from sfl.run.worlds import World
 
@@ -45,8 +46,8 @@ class UnseenGoals(Protocol):
     def add(self, step: Step) -> None:
         """Look at a step of training."""
 
-    def metrics(self, poses: Array) -> dict[str, float]:
-        """`explore/goals_unseen`, given the poses [N, 3] of all steps so far; nothing where it is not known."""
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
+        """`explore/goals_unseen`, given the poses of all steps so far; nothing where it is not known."""
 
     def state(self) -> list[int] | None:
         """For a checkpoint: the numbers of the goals; None: they follow from the poses."""
@@ -88,11 +89,11 @@ class UnseenPlaces:
     def add(self, step: Step) -> None:
         """The poses are noted elsewhere."""
 
-    def metrics(self, poses: Array) -> dict[str, float]:
-        """Look at the poses [N, 3] that have come since this was last asked."""
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
+        """Look at the poses that have come since this was last asked."""
         if not self._total or not len(poses):
             return {}
-        fresh = np.unique(np.asarray(poses[self._looked :, :2], np.float64), axis=0)
+        fresh = np.unique(np.asarray(poses.since(self._looked)[:, :2], np.float64), axis=0)
         self._looked = len(poses)
         for first in range(0, len(fresh), BLOCK):
             gaps = self._unseen[:, None] - fresh[first : first + BLOCK]
@@ -127,7 +128,7 @@ class UnseenSights:
             info = step.next_infos[row] if step.next_infos else {}
             self._finder.look(step.transitions.next_observations[row], info)
 
-    def metrics(self, poses: Array) -> dict[str, float]:
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
         """Nothing after a checkpoint that did not know of it."""
         if not self._known or not len(poses):
             return {}

@@ -60,7 +60,7 @@ def make_specimen(path: Path, size: Size | None = None, maze: str = "large") -> 
         count = round(share * size.landmarks)
         state = _state(agent, spec, poses[:count], round(share * size.edges), round(share * STEPS), rng)
         kept = checkpoint.Checkpoint(
-            state, world_name(env), spec, round(share * STEPS), poses=trail, landmark_poses=poses[:count]
+            state, world_name(env), spec, round(share * STEPS), poses=(trail,), landmark_poses=poses[:count]
         )
         place = made.last if share == 1.0 else made.history(round(share * STEPS))
         checkpoint.save(place, kept, "slim" if share == 1.0 else "small")
