@@ -11,7 +11,7 @@ import pytest
 
 from sfl.core.config import from_json, to_json
 from sfl.core.errors import UnknownNameError, UsageError
-from sfl.envs import EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
+from sfl.envs import DoomConfig, EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
 
 
 def test_a_grid_world_takes_its_settings() -> None:
@@ -113,7 +113,10 @@ def test_unknown_ids_name_the_nearest(make: Any, text: str) -> None:
     ("make", "text"),
     [
         (lambda: MiniGridConfig(max_steps=0), "max_steps must be at least 1, got 0"),
-        (lambda: MiniGridConfig(spawn="x"), "spawn must be 'fixed' or 'random', got 'x'"),  # type: ignore[arg-type]
+        (lambda: MiniGridConfig(spawn="x"), "spawn must be one of 'fixed', 'random', got 'x'"),  # type: ignore[arg-type]
+        (lambda: MiniGridConfig(np.zeros(3)), r"id must be a text, got array\(\[0., 0., 0.\]\)"),  # type: ignore[arg-type]
+        (lambda: GymConfig(max_steps=2.5), "max_steps must be a whole number .* got 2.5"),  # type: ignore[arg-type]
+        (lambda: DoomConfig(spawn=np.zeros((2, 2))), "spawn must be one of 'fixed', 'random', got array"),  # type: ignore[arg-type]
         (lambda: GymConfig(max_steps=-1), "max_steps must be at least 1, got -1"),
         (lambda: GymConfig(goal_test="near"), "goal_test must be 'equal', 'distance' or 'my_module:.* got 'near'"),
         (lambda: GymConfig(goal_test="a b:c"), "or 'my_module:my_function', got 'a b:c'"),

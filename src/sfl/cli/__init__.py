@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,6 +69,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
     streams.open_closed()
     streams.spell_out_what_has_no_letter()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep its list of fonts
     starting.work()
     sweep()
     try:

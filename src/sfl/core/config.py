@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import types
 import typing
 from collections.abc import Callable
@@ -124,6 +125,15 @@ def check_numbers(config: Any, prefix: str = "--") -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float) and not isinstance(number, bool) and not _is_number(number):
                 raise UsageError(f"{name} must be a finite number below {MOST:.0e}, got {_shown(number)}.")
+
+
+def check_types(config: Any) -> None:
+    """Refuse plain settings of another type than they are declared with; Python itself would take any."""
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)  # NumPy's, too
+        from_json(hints[field.name], int(value) if whole else to_json(value), field.name)
 
 
 def require(condition: bool, message: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import gymnasium as gym
 from minigrid.minigrid_env import MiniGridEnv
 
-from sfl.core.config import later, require
+from sfl.core.config import check_types, later, require
 from sfl.core.errors import UsageError, unknown_name
 from sfl.core.modules import fault, import_named, import_user_module, is_ours
 from sfl.envs.layouts import LAYOUTS
@@ -41,9 +41,9 @@ class MiniGridConfig:
     """Time limit of an episode; None: the paper's."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.id not in _OURS:
             raise unknown_name("grid world", self.id, _OURS, f"There are {', '.join(_OURS)}.")
-        require(self.spawn in ("fixed", "random"), f"spawn must be 'fixed' or 'random', got {self.spawn!r}.")
         _check_limit(self.max_steps)
 
 
@@ -73,6 +73,7 @@ class GymConfig:
     """Arguments of the environment as `name=value`, for example `is_slippery=false`."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         require(
             self.id not in (*_OURS, DOOM_ID),
             f"{self.id} has goals of its own: use an experiment made for it, or "
@@ -125,8 +126,8 @@ class DoomConfig:
     """Equal seeds give equal walls; None: the usual one, and a WAD keeps its own textures."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         require(bool(self.maze), "maze must name a maze or a file, got an empty word.")
-        require(self.spawn in ("fixed", "random"), f"spawn must be 'fixed' or 'random', got {self.spawn!r}.")
         _check_limit(self.max_steps)
         asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
 

@@ -238,8 +238,8 @@ class _Training:
         self._ask_random(stop)
         if self.evaluated_at == self.env_steps:
             return
-        snapshot = self._checkpoint()
-        indicators = Indicators(snapshot.agent.graph, snapshot.landmark_poses, self.world)
+        graph = self.agent.state_dict().graph
+        indicators = Indicators(graph, landmark_poses(graph, self.poses), self.world)
 
         def watch(step: Step, policy: Policy) -> None:
             _check(stop)

@@ -10,6 +10,7 @@ import threading
 import webbrowser
 
 import uvicorn
+from h11 import LocalProtocolError
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
@@ -59,8 +60,11 @@ class _Server(uvicorn.Server):
 
 
 def was_no_cut(record: logging.LogRecord) -> bool:
-    """False for the traceback of an answer that was cut off because the server ends: nobody made an error."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+    """False for the traceback of an answer that was cut off: nobody here made an error.
+
+    The server ends, or what came over the connection meanwhile was no HTTP, so that nothing more may be sent on it.
+    """
+    return not (record.exc_info and isinstance(record.exc_info[1], (asyncio.CancelledError, LocalProtocolError)))
 
 
 def listen(host: str, port: int) -> socket.socket:

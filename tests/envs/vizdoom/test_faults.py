@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -157,6 +158,23 @@ def test_games_end_with_their_parent_whatever_ended_it(end: str) -> None:
     assert eventually(lambda: not lives(int(worker)) and not lives(int(engine)))
     assert eventually(lambda: not Path(folder).exists())
     assert list(Path("/dev/shm").glob(f"*{instance}")) == []
+
+
+@pytest.mark.parametrize("most", [4096, 600_000])
+def test_games_that_find_no_room_leave_nothing(
+    arena: Maze, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    handles = len(os.listdir("/proc/self/fd"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises((OSError, SflError)):
+            DoomMaze(arena)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == handles
 
 
 FAILED_PARENT = """

@@ -53,8 +53,12 @@ class Board:
         else:
             with tempfile.TemporaryFile() as file:
                 handle = os.dup(file.fileno())
-        os.ftruncate(handle, _size(count))
-        return handle, cls.over(handle, count)
+        try:
+            os.ftruncate(handle, _size(count))
+            return handle, cls.over(handle, count)
+        except OSError:  # no file may be so large
+            os.close(handle)
+            raise
 
     @classmethod
     def over(cls, handle: int, count: int) -> Self:

@@ -152,15 +152,19 @@ class Crew:
         check_shared_memory(len(mazes))
         self._limits = limits
         self._failures = 0
-        self.folder, self._lock = leftovers.make_folder()
-        """Where the games keep their files; nobody's working directory."""
         self._memory, self.board = Board.create(len(mazes))
+        try:
+            self.folder, self._lock = leftovers.make_folder()
+            """Where the games keep their files; nobody's working directory."""
+        except OSError:
+            os.close(self._memory)
+            raise
         self._workers: list[_Worker] = []
         self._finalizer = weakref.finalize(
             self, _end_all, self._workers, (self._memory, self._lock), self.folder, os.getpid()
         )
-        specs = self._specs(mazes, halves, visible)
         try:
+            specs = self._specs(mazes, halves, visible)
             for first in range(min(workers, len(specs))):
                 self._workers.append(self._start(tuple(specs[first::workers])))
             for worker in self._workers:
