@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="the first seed of every family")
     parser.add_argument("--cases", type=int, default=CASES, help="how many, shared out by weight")
     parser.add_argument("--only", action="store_true", help="one case of each family: the seed given")
-    parser.add_argument("--short", action="store_true", help="a few cases of every family, in 90 seconds")
+    parser.add_argument("--short", action="store_true", help="a few cases of most families, in 90 seconds")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="cases at the same time")
     parser.add_argument("--keep", type=Path, help="copy the rooms of failed cases to this folder")
     parser.add_argument("--base", type=Path, help="keep the runs that cases copy in this folder, and use them again")

@@ -300,6 +300,7 @@ FAMILIES: tuple[Family, ...] = (
         partial(_one_file, "maze"),
         weight=0.3,
         limit=300.0,
+        short=0,
     ),
     Family(
         "damage-values-maze",
@@ -307,5 +308,6 @@ FAMILIES: tuple[Family, ...] = (
         partial(_one_value, "maze"),
         weight=0.3,
         limit=300.0,
+        short=0,
     ),
 )

@@ -380,7 +380,6 @@ FAMILIES: tuple[Family, ...] = (
         _command,
         weight=4,
         needs=("grid", "files"),
-        short=3,
     ),
     Family(
         "file-size", "The same where no file may be larger than so much.", _limited, weight=2, needs=("grid", "files")

@@ -194,7 +194,7 @@ FAMILIES = (
         _rows,
         weight=110,
         needs=RUNS,
-        short=4,
+        short=2,
     ),
     Family(
         "configs",
@@ -202,7 +202,7 @@ FAMILIES = (
         _notes,
         weight=110,
         needs=RUNS,
-        short=4,
+        short=2,
     ),
     Family(
         "checkpoints",
@@ -210,6 +210,6 @@ FAMILIES = (
         _checkpoints,
         weight=90,
         needs=RUNS,
-        short=4,
+        short=2,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import re
@@ -147,8 +148,9 @@ def _asked(port: int, request: bytes, dice: random.Random) -> tuple[int, str]:
                 if dice.random() < 0.05:
                     return 0, ""  # whoever asked has gone
                 line.shutdown(socket.SHUT_WR)
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before all of it was read
+            except OSError as error:
+                if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
+                    raise  # one of these: refused before all of it was read
             return _answer(line)
     except ConnectionResetError:
         return 0, ""

@@ -495,12 +495,16 @@ def _table_case(name: str, play: Table, seed: int, room: Room) -> str:
     return f"{len(where)} kills ({' '.join(where)}): same"
 
 
+SHORT = ("kill-grid-save", "kill-maze-everybody")
+"""The kinds of the short form: each kill costs the start of a command, and the suite has a test of every other kind."""
+
+
 def _family(name: str, about: str, world: World, play: Callable[[Room, Besieged], None], weight: float) -> Family:
-    return Family(name, about, partial(_case, name, world, play), weight, limit=LONGEST * 3)
+    return Family(name, about, partial(_case, name, world, play), weight, limit=LONGEST * 3, short=int(name in SHORT))
 
 
 def _table_family(name: str, about: str, play: Table) -> Family:
-    return Family(name, about, partial(_table_case, name, play), 0.5, limit=LONGEST * 4)
+    return Family(name, about, partial(_table_case, name, play), 0.5, limit=LONGEST * 4, short=0)
 
 
 def _strikes(strike: Strike, world: World, moments: tuple[str, ...], count: int) -> Callable[[Room, Besieged], None]:
@@ -512,7 +516,7 @@ _SAME = "and resumed, it ends bit for bit as if nothing had been"
 FAMILIES: tuple[Family, ...] = (
     _family("kill-grid", f"Killed at any moment {_SAME}.", GRID, _strikes(_process, GRID, _ANY, 8), 5),
     _family("kill-grid-group", f"Killed with its process group {_SAME}.", GRID, _strikes(_group, GRID, _ANY, 8), 1),
-    _family("kill-grid-save", f"Killed inside a save {_SAME}.", GRID, _strikes(_process, GRID, ("save",), 8), 5),
+    _family("kill-grid-save", f"Killed inside a save {_SAME}.", GRID, _strikes(_process, GRID, ("save",), 5), 5),
     _family(
         "kill-grid-signal",
         f"Told to stop by TERM, INT or HUP it saves; {_SAME}.",
@@ -541,7 +545,7 @@ FAMILIES: tuple[Family, ...] = (
         "kill-maze-everybody",
         f"Main, workers and games killed together {_SAME}; the next command sweeps.",
         MAZE,
-        _strikes(_everybody, MAZE, _ANY, 6),
+        _strikes(_everybody, MAZE, _ANY, 3),
         1,
     ),
     _family(

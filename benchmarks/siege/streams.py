@@ -221,6 +221,10 @@ WAYS: dict[str, tuple[Way, str]] = {
 }
 
 
+SHORT = ("streams-closed", "streams-full", "streams-reader")
+"""The kinds of the short form: each costs the start of a command or two."""
+
+
 def _families() -> list[Family]:
     found = []
     for name, (way, about) in WAYS.items():
@@ -229,7 +233,8 @@ def _families() -> list[Family]:
             def run(seed: int, room: Room, way: Way = way, world: World = world) -> str:
                 return _trained(way, world, seed, room)
 
-            found.append(Family(f"streams-{name}{place}", about, run, weight, limit=LONGEST * 2))
+            full_name = f"streams-{name}{place}"
+            found.append(Family(full_name, about, run, weight, limit=LONGEST * 2, short=int(full_name in SHORT)))
     return found
 
 

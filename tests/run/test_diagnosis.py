@@ -121,7 +121,7 @@ def make_run(folder: Path, sources: list[int], targets: list[int], doubted: list
     ends = {"edge_sources": np.array(sources, np.int64), "edge_targets": np.array(targets, np.int64)}
     graph = {"origin": np.arange(10), **ends, "doubted": np.array(doubted)}
     spec = EnvSpec((1,), "uint8", 2, 1)
-    kept = checkpoint.Checkpoint(AgentState(graph=graph), "world", spec, 200, poses=poses)
+    kept = checkpoint.Checkpoint(AgentState(graph=graph), "world", spec, 200, poses=(poses,))
     write(folder / "episodes.csv", rows(0, 9, 20, 100) + rows(0, 9, 20, 200))
     write(folder / "random.csv", [replace(row, agent="random", env_steps=0) for row in rows(0, 2, 20)])
     columns = "env_steps,graph/localized_in_evaluation,explore/goals_unseen\n"

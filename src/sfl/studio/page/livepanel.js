@@ -301,7 +301,8 @@ export class LivePanel {
     byId("scrub").value = String(playhead);
     byId("speed").value = String(speed);
     const budget = session.players.find((player) => player.begin)?.begin.budget;
-    const why = session.failed ? ` · ${session.failed}` : ""; // a message goes after a while; that it broke off stays so
+    // A message goes after a while; that the episode broke off stays so.
+    const why = session.failed ? ` · ${session.failed}` : "";
     byId("step-count").textContent = `step ${number(playhead)}${budget ? ` / ${number(budget)}` : ""}${why}`;
     if (playing !== this.drawnPlaying) fill(byId("play"), icon(playing ? "pause" : "play"));
     this.drawnPlaying = playing;
