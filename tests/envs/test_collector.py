@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import Any
 
@@ -181,6 +182,37 @@ def test_chance_is_noticed_and_drawn_several_times() -> None:
     assert not exam.complete
 
 
+class OwnDie:
+    """Something inside of a world that has a generator of its own."""
+
+    def __init__(self, kind: str) -> None:
+        made = {"numpy": np.random.default_rng, "old numpy": np.random.RandomState, "python": random.Random}
+        self.made: Any = made[kind]()
+
+    def slips(self) -> bool:
+        return float(self.made.random()) < 0.4
+
+
+@pytest.mark.parametrize("kind", ["numpy", "old numpy", "python"])
+def test_chance_from_a_generator_of_the_worlds_own_is_noticed_and_the_same_in_every_run(kind: str) -> None:
+    """A copy repeats it, too: without drawing it anew, what it happened to give would count as the world itself."""
+
+    class Dice(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.die = OwnDie(kind)
+
+        def moved(self, action: int) -> int:
+            return self.cell if self.die.slips() else super().moved(action)
+
+    exams = [collect(wrapped(Dice()), 5_000) for _ in range(2)]
+    for exam in exams:
+        assert far(exam) == {cell: cell for cell in range(1, 10)}
+        assert "draws of chance" in exam.note
+        assert not exam.complete
+    assert exams[0].note == exams[1].note
+
+
 def test_a_search_that_does_not_finish_says_so_and_walks_go_on() -> None:
     exam = collect(wrapped(Corridor(2_000), max_steps=1_000), 1_000)
     assert not exam.complete
@@ -249,6 +281,28 @@ def test_what_lies_behind_something_unseen_is_found_too() -> None:
     assert "all that can be reached" not in exam.note
     assert "not the whole state" in exam.note
     assert all(far(exam)[cell] >= 4 + cell for cell in range(8, 14))  # to the key first
+
+
+def test_walks_through_what_is_not_seen_make_no_way_that_nobody_can_go() -> None:
+    """A door that opens late, in a world that cannot be copied: steps before and after it do not add up to a way."""
+
+    class LateDoor(Corridor):
+        waited = 0
+
+        def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+            self.waited = 0
+            return super().reset(**given)
+
+        def moved(self, action: int) -> int:
+            self.waited += 1
+            to = super().moved(action)
+            return to if to < 5 or self.waited > 20 else min(self.cell, 4)
+
+    exam = collect(wrapped(LateDoor(9, stuck=True), max_steps=60), 20_000)
+    found = far(exam)
+    assert {cell: found[cell] for cell in range(1, 5)} == {cell: cell for cell in range(1, 5)}
+    assert all(found[cell] >= 16 + cell for cell in range(5, 9))
+    assert "not the whole state" in exam.note
 
 
 def test_numbered_states_that_never_come_again_may_be_equal() -> None:

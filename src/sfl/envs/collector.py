@@ -388,9 +388,10 @@ class _World:
         if self.hidden:
             walks.walk(budget)
 
-    def expect(self, source: int, action: int, to: int) -> None:
-        """The same action in what looks like the same state must lead to the same."""
-        self.hidden = self.hidden or self._led.get((source, action), to) != to
+    def expect(self, source: int, action: int, to: int, chance: bool) -> None:
+        """The same action in what looks like the same state must lead to the same, unless chance decides."""
+        if not chance:
+            self.hidden = self.hidden or self._led.setdefault((source, action), to) != to
 
     def _note(self, world: Simulator, searched: int, done: bool, chance: bool) -> str:
         drawn = f" with {DRAWS} draws of chance" if chance else ""
@@ -403,7 +404,7 @@ class _World:
             walks = f" and {walked}" if world.steps > searched else ""
             return f"all that can be reached, by search of {searched:,} steps{drawn}{walks}{begun}"
         if not searched:
-            return f"those that {walked} met{begun}"
+            return f"those that {walked} met{begun}{unseen}"
         nearest = max(
             (d for d, walked in zip(self.found.distances, self.found.walked, strict=True) if not walked), default=0
         )
@@ -613,7 +614,7 @@ class _Walks:
             action = int(self.rng.integers(self._owner.actions))
             ended, elapsed, before = world.step(action), elapsed + 1, place
             place = self._arrive(before, elapsed, ended)
-            self._owner.expect(before, action, place)
+            self._owner.expect(before, action, place, self._chance)
             self._visits[place] = self._visits.get(place, 0) + 1
             self._owner.tell_of(world)
 
