@@ -33,6 +33,7 @@ SETTINGS = {
     "agent.landmarks.add-threshold": 0.6,
     "agent.landmarks.localize-threshold": 0.8,
     "agent.landmarks.start-step": 5_000,
+    "agent.landmarks.add-every": 500,
     "agent.edges.threshold": 1.0,
     "train.steps": 20_000,
 }
@@ -60,7 +61,8 @@ CASES = {
         (replace(GOOD, landmarks=7), "7 landmarks, 30 edges for 160 distinct states", "landmarks.add-threshold 0.9"),
         (replace(GOOD, landmarks=10, states=999), "10 landmarks", "--agent.landmarks.limit 40"),
         (replace(GOOD, landmarks=4, states=None, levels=(level(31, 30),)), "4 landmarks", "add-threshold 0.9"),
-        (replace(GOOD, landmarks=0, settings={**SETTINGS, "train.steps": 900}), "0 landmarks", "--train.steps 1800"),
+        (replace(GOOD, landmarks=0, settings={**SETTINGS, "train.steps": 900}), "0 landmarks", "--train.steps 20000"),
+        (replace(GOOD, landmarks=1, settings={**SETTINGS, "train.steps": 6_000}), "1 landmark", "--train.steps 20000"),
     ],
     "no edges": [
         (replace(GOOD, edges=0), "9 landmarks, 0 edges", "--agent.edges.threshold 0"),
@@ -121,7 +123,7 @@ def make_run(folder: Path, sources: list[int], targets: list[int], doubted: list
     ends = {"edge_sources": np.array(sources, np.int64), "edge_targets": np.array(targets, np.int64)}
     graph = {"origin": np.arange(10), **ends, "doubted": np.array(doubted)}
     spec = EnvSpec((1,), "uint8", 2, 1)
-    kept = checkpoint.Checkpoint(AgentState(graph=graph), "world", spec, 200, poses=poses)
+    kept = checkpoint.Checkpoint(AgentState(graph=graph), "world", spec, 200, poses=(poses,))
     write(folder / "episodes.csv", rows(0, 9, 20, 100) + rows(0, 9, 20, 200))
     write(folder / "random.csv", [replace(row, agent="random", env_steps=0) for row in rows(0, 2, 20)])
     columns = "env_steps,graph/localized_in_evaluation,explore/goals_unseen\n"

@@ -35,6 +35,9 @@ FEW = 5
 STATES_PER_LANDMARK = 20
 """With more distinct states for each landmark the graph is too coarse to lead anywhere."""
 
+START_SHARE = 4
+"""Training that is advised is so many times as long as it takes until landmarks are collected."""
+
 OUTSIDE = 0.5
 """Share of landmarks that no edge joins with the largest part of the graph, above which it counts as in pieces."""
 
@@ -135,9 +138,11 @@ def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
     limit, add = (_number(facts, f"agent.landmarks.{name}") for name in ("limit", "add-threshold"))
     if limit is not None and landmarks >= limit:
         return "the limit of landmarks is too low for this world", f"--agent.landmarks.limit {4 * limit}"
-    start, steps = _number(facts, "agent.landmarks.start-step"), _number(facts, "train.steps")
-    if start is not None and steps is not None and start >= steps:
-        return "training ended before landmarks are collected", _more_steps(facts)
+    names = ("agent.landmarks.start-step", "agent.landmarks.add-every", "train.steps")
+    start, apart, steps = (_number(facts, name) for name in names)
+    if start is not None and steps is not None and start + (FEW - 1) * (apart or 0) >= steps:
+        longer = f"--train.steps {max(2 * steps, START_SHARE * start)}"
+        return f"training ended {'before' if start >= steps else 'soon after'} landmarks are collected", longer
     if add is not None and add < 1:
         higher = 0.9 if add < 0.9 else round((1 + add) / 2, 3)
         return "the states look alike to the agent, so that none counts as new", (
