@@ -14,7 +14,7 @@ from gymnasium import spaces
 from sfl.core.errors import SflError, UsageError
 from sfl.envs import GoalWrapper, GymConfig, make_env
 from sfl.envs.collector import Apart, collect, evenly
-from sfl.envs.exam import GIVEN, LEVELS, SEARCH, WALKS, Exam
+from sfl.envs.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Exam
 from sfl.envs.simulators import Copies, MiniGridStates, Repeats, Starts, simulator_of
 
 
@@ -399,6 +399,31 @@ def test_floats_that_never_recur_cannot_be_equal_to_a_goal() -> None:
     ) as caught:
         collect(make_env(GymConfig("CartPole-v1")))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("goal_test", ["equal", "distance"])
+@pytest.mark.parametrize("noise", [0, 5])
+def test_whole_numbers_that_chance_always_changes_are_warned_of(noise: int, goal_test: str) -> None:
+    """A picture with noise never equals a goal; it may be walked to all the same by another goal test."""
+
+    class Noisy(Corridor):
+        def __init__(self) -> None:
+            super().__init__(6)
+            self.observation_space = spaces.Box(0, 255, (8, 8), np.uint8)
+
+        def seen(self) -> Any:
+            picture = np.full((8, 8), 40 * self.cell + 10, np.uint8)
+            return picture + self.np_random.integers(0, noise + 1, (8, 8), np.uint8)
+
+    radius = {"radius": 100.0} if goal_test == "distance" else {}
+    exam = collect(wrapped(Noisy(), goal_test=goal_test, **radius), 2_000)
+    assert (NEVER_TWICE in exam.note) == (noise > 0 and goal_test == "equal")
+
+
+def test_slips_and_other_starts_do_not_change_all_that_is_seen() -> None:
+    for env in (Corridor(slip=0.5), Corridor(2_000, slip=0.5), gym.make("CliffWalking-v1", is_slippery=True)):
+        assert NEVER_TWICE not in collect(wrapped(env), 500).note
+    assert NEVER_TWICE not in collect(GoalWrapper(gym.make("MiniGrid-Empty-Random-5x5-v0")), 2_000).note
 
 
 def test_floats_that_recur_may_be_equal_also_where_nothing_leads_back() -> None:

@@ -17,13 +17,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sfl.core.errors import CheckpointError, FileError
+from sfl.core.errors import CheckpointError, FileError, UsageError
 from sfl.core.files import array_in, arrays_in, read_json
 from sfl.data.types import Array
+from sfl.envs.exam import NEVER_TWICE
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EpisodeRow
+from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.intervals import wilson
 
@@ -77,6 +79,8 @@ class Facts:
     levels: tuple[Level, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The run's settings by the names of their options, such as `agent.landmarks.limit`."""
+    never_twice: bool = False
+    """Chance changes all that is seen, where goals have to be equalled."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class Finding:
 def diagnose(facts: Facts) -> list[Finding]:
     """The findings, the worst first: without a graph nothing that comes after it can work."""
     found = [_graph(facts), _localization(facts), _pieces(facts), _goals(facts), _chance(facts)]
+    if facts.never_twice:  # no graph helps
+        found.insert(0, found.pop(3))
     return [finding for finding in found if finding is not None]
 
 
@@ -179,6 +185,8 @@ def _goals(facts: Facts) -> Finding | None:
     if facts.goals_unseen is None or facts.goals_unseen <= UNSEEN:
         return None
     says = f"training never came near {100 * facts.goals_unseen:.0f}% of the goals"
+    if facts.never_twice:
+        return _finding("goals never seen", says, NEVER_TWICE, "--env.goal-test my_module:my_function")
     return _finding(
         "goals never seen", says, "exploration ended too early or does not move outwards", _more_steps(facts)
     )
@@ -245,6 +253,7 @@ def read_facts(path: Path) -> Facts:
     if all(row.agent == RANDOM for row in own):  # the random policy does what it does
         return Facts()
     in_maze = any(row.maze for row in own)  # where no two poses are the same
+    unseen = goals_unseen(path)
     graph = _read_arrays(folder, ("graph.npz",) if in_maze else ("graph.npz", "poses.npy"))
     landmarks, edges, outside = _shape(graph)
     return Facts(
@@ -253,10 +262,19 @@ def read_facts(path: Path) -> Facts:
         outside,
         _distinct(graph.get("poses")),
         _last(folder.path / "eval.csv", "graph/localized_in_evaluation"),
-        goals_unseen(path),
+        unseen,
         levels_of(own, random),
         settings,
+        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM),
     )
+
+
+def _never_twice(file: Path) -> bool:
+    """What the exam of a run says of it."""
+    try:
+        return NEVER_TWICE in read_exam(file).note
+    except UsageError:  # there is none, or it cannot be read: other commands say so
+        return False
 
 
 def run_line(path: Path) -> str | None:
