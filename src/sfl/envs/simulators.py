@@ -329,9 +329,7 @@ def _draw_anew(generator: Any, seed: int) -> None:
     if isinstance(generator, np.random.Generator):
         bits = generator.bit_generator
         bits.state = type(bits)(seed).state
-    elif isinstance(generator, random.Random):
-        generator.seed(seed)
-    elif generator.get_state(legacy=False)["bit_generator"] == "MT19937":
+    elif isinstance(generator, random.Random) or generator.get_state(legacy=False)["bit_generator"] == "MT19937":
         generator.seed(seed)
 
 
