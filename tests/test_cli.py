@@ -199,6 +199,7 @@ def test_other_wrong_use_is_one_line(run: Path, tmp_path: Path, capsys: pytest.C
     for words, line in {
         ("trian",): "No command 'trian'. Did you mean 'train'?",
         ("report", "--jsn"): "No option '--jsn'. Did you mean '--json'?",
+        ("video", str(run), "--leve", "any"): "No option '--leve'. Did you mean '--level'?",
         ("report",): "Name a run",
         ("plot",): "Name a run",
         ("resume",): "Missing from sfl resume",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ from gymnasium import spaces
 from sfl.core.errors import SflError, UsageError
 from sfl.envs import GoalWrapper, GymConfig, make_env
 from sfl.envs.collector import Apart, collect, evenly
-from sfl.envs.exam import GIVEN, LEVELS, SEARCH, WALKS, Exam
+from sfl.envs.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Exam
 from sfl.envs.simulators import Copies, MiniGridStates, Repeats, Starts, simulator_of
 
 
@@ -181,6 +182,37 @@ def test_chance_is_noticed_and_drawn_several_times() -> None:
     assert not exam.complete
 
 
+class OwnDie:
+    """Something inside of a world that has a generator of its own."""
+
+    def __init__(self, kind: str) -> None:
+        made = {"numpy": np.random.default_rng, "old numpy": np.random.RandomState, "python": random.Random}
+        self.made: Any = made[kind]()
+
+    def slips(self) -> bool:
+        return float(self.made.random()) < 0.4
+
+
+@pytest.mark.parametrize("kind", ["numpy", "old numpy", "python"])
+def test_chance_from_a_generator_of_the_worlds_own_is_noticed_and_the_same_in_every_run(kind: str) -> None:
+    """A copy repeats it, too: without drawing it anew, what it happened to give would count as the world itself."""
+
+    class Dice(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.die = OwnDie(kind)
+
+        def moved(self, action: int) -> int:
+            return self.cell if self.die.slips() else super().moved(action)
+
+    exams = [collect(wrapped(Dice()), 5_000) for _ in range(2)]
+    for exam in exams:
+        assert far(exam) == {cell: cell for cell in range(1, 10)}
+        assert "draws of chance" in exam.note
+        assert not exam.complete
+    assert exams[0].note == exams[1].note
+
+
 def test_a_search_that_does_not_finish_says_so_and_walks_go_on() -> None:
     exam = collect(wrapped(Corridor(2_000), max_steps=1_000), 1_000)
     assert not exam.complete
@@ -249,6 +281,28 @@ def test_what_lies_behind_something_unseen_is_found_too() -> None:
     assert "all that can be reached" not in exam.note
     assert "not the whole state" in exam.note
     assert all(far(exam)[cell] >= 4 + cell for cell in range(8, 14))  # to the key first
+
+
+def test_walks_through_what_is_not_seen_make_no_way_that_nobody_can_go() -> None:
+    """A door that opens late, in a world that cannot be copied: steps before and after it do not add up to a way."""
+
+    class LateDoor(Corridor):
+        waited = 0
+
+        def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+            self.waited = 0
+            return super().reset(**given)
+
+        def moved(self, action: int) -> int:
+            self.waited += 1
+            to = super().moved(action)
+            return to if to < 5 or self.waited > 20 else min(self.cell, 4)
+
+    exam = collect(wrapped(LateDoor(9, stuck=True), max_steps=60), 20_000)
+    found = far(exam)
+    assert {cell: found[cell] for cell in range(1, 5)} == {cell: cell for cell in range(1, 5)}
+    assert all(found[cell] >= 16 + cell for cell in range(5, 9))
+    assert "not the whole state" in exam.note
 
 
 def test_numbered_states_that_never_come_again_may_be_equal() -> None:
@@ -345,6 +399,31 @@ def test_floats_that_never_recur_cannot_be_equal_to_a_goal() -> None:
     ) as caught:
         collect(make_env(GymConfig("CartPole-v1")))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("goal_test", ["equal", "distance"])
+@pytest.mark.parametrize("noise", [0, 5])
+def test_whole_numbers_that_chance_always_changes_are_warned_of(noise: int, goal_test: str) -> None:
+    """A picture with noise never equals a goal; it may be walked to all the same by another goal test."""
+
+    class Noisy(Corridor):
+        def __init__(self) -> None:
+            super().__init__(6)
+            self.observation_space = spaces.Box(0, 255, (8, 8), np.uint8)
+
+        def seen(self) -> Any:
+            picture = np.full((8, 8), 40 * self.cell + 10, np.uint8)
+            return picture + self.np_random.integers(0, noise + 1, (8, 8), np.uint8)
+
+    radius = {"radius": 100.0} if goal_test == "distance" else {}
+    exam = collect(wrapped(Noisy(), goal_test=goal_test, **radius), 2_000)
+    assert (NEVER_TWICE in exam.note) == (noise > 0 and goal_test == "equal")
+
+
+def test_slips_and_other_starts_do_not_change_all_that_is_seen() -> None:
+    for env in (Corridor(slip=0.5), Corridor(2_000, slip=0.5), gym.make("CliffWalking-v1", is_slippery=True)):
+        assert NEVER_TWICE not in collect(wrapped(env), 500).note
+    assert NEVER_TWICE not in collect(GoalWrapper(gym.make("MiniGrid-Empty-Random-5x5-v0")), 2_000).note
 
 
 def test_floats_that_recur_may_be_equal_also_where_nothing_leads_back() -> None:

@@ -12,9 +12,11 @@ import pytest
 from sfl import experiments
 from sfl.cli.commands import configure
 from sfl.data.types import AgentState, EnvSpec
+from sfl.envs.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam
 from sfl.run import checkpoint
 from sfl.run.chance import Share
 from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
+from sfl.run.exams import EXAM, save_exam
 from sfl.run.folder import RunFolder
 from sfl.run.intervals import wilson
 
@@ -33,6 +35,7 @@ SETTINGS = {
     "agent.landmarks.add-threshold": 0.6,
     "agent.landmarks.localize-threshold": 0.8,
     "agent.landmarks.start-step": 5_000,
+    "agent.landmarks.add-every": 500,
     "agent.edges.threshold": 1.0,
     "train.steps": 20_000,
 }
@@ -60,7 +63,8 @@ CASES = {
         (replace(GOOD, landmarks=7), "7 landmarks, 30 edges for 160 distinct states", "landmarks.add-threshold 0.9"),
         (replace(GOOD, landmarks=10, states=999), "10 landmarks", "--agent.landmarks.limit 40"),
         (replace(GOOD, landmarks=4, states=None, levels=(level(31, 30),)), "4 landmarks", "add-threshold 0.9"),
-        (replace(GOOD, landmarks=0, settings={**SETTINGS, "train.steps": 900}), "0 landmarks", "--train.steps 1800"),
+        (replace(GOOD, landmarks=0, settings={**SETTINGS, "train.steps": 900}), "0 landmarks", "--train.steps 20000"),
+        (replace(GOOD, landmarks=1, settings={**SETTINGS, "train.steps": 6_000}), "1 landmark", "--train.steps 20000"),
     ],
     "no edges": [
         (replace(GOOD, edges=0), "9 landmarks, 0 edges", "--agent.edges.threshold 0"),
@@ -68,7 +72,10 @@ CASES = {
     ],
     "nobody localized": [(replace(GOOD, localized=0.04), "in 4.0% of the decisions", "localize-threshold 0.7")],
     "graph in pieces": [(replace(GOOD, outside=0.6), "60% of the landmarks", "--agent.edges.threshold 0")],
-    "goals never seen": [(replace(GOOD, goals_unseen=0.51), "never came near 51% of", "--train.steps 40000")],
+    "goals never seen": [
+        (replace(GOOD, goals_unseen=0.51), "never came near 51% of", "--train.steps 40000"),
+        (replace(GOOD, landmarks=0, goals_unseen=1.0, never_twice=True), "100% of", "--env.goal-test my_module:my_fun"),
+    ],
     "not better than random": [
         (replace(GOOD, levels=(level(40, 30),)), "any 40% (30.9-49.8), random 30% (21.9-39.6)", "--train.steps 40000"),
         (replace(GOOD, levels=(level(100, 99),)), "any 100% (96.3-100.0), random 99%", "goals farther away"),
@@ -141,6 +148,17 @@ def test_facts_are_read_from_the_files_of_a_run(tmp_path: Path) -> None:
     assert named(facts) == ["graph in pieces"]
     write(tmp_path / "run" / "episodes.csv", [replace(row, maze="small") for row in rows(0, 9, 20)])
     assert read_facts(tmp_path / "run").states is None  # no two poses in a maze are the same
+
+
+def test_an_exam_of_what_is_never_seen_twice_is_no_matter_of_longer_training(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [0], [1], [False] * 10)
+    (run / "eval.csv").write_text("env_steps,explore/goals_unseen\n200,1.0\n")
+    assert not read_facts(run).never_twice  # no exam
+    exam = Exam(np.ones((1, 3)), np.ones(1, int), np.array([SEARCH]), np.array([NO_SEED]), 9, 9, False, "")
+    for note in ("all that can be reached", f"those that walks met; {NEVER_TWICE}: give another"):
+        save_exam(run / EXAM, replace(exam, note=note))
+        assert read_facts(run).never_twice == (NEVER_TWICE in note)
+    assert NEVER_TWICE in diagnose(read_facts(run))[0].likely
 
 
 def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:

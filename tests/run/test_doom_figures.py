@@ -93,6 +93,14 @@ def test_a_run_of_sfl_gets_every_figure(run: RunFolder, capsys: pytest.CaptureFi
     assert "not drawn" not in capsys.readouterr().err
 
 
+def test_a_maze_in_which_every_task_is_solved_at_its_start_has_all_but_the_routes(
+    run: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MazeWorld, "solved_at_start", lambda world, task: True)
+    assert [file.stem for file in draw([run.path])] == [*ALWAYS, *ALIKE, *GRAPH[:-1], "indicators", "success"]
+    assert "not drawn: routes (every task is solved where it starts)" in capsys.readouterr().err
+
+
 def test_a_run_of_sfl_gets_the_papers_figures_as_drawings(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     found = check(draw_paper([run.path]), pictures=("goals", "aliased-views"))
     assert found == ["goals", "coverage", *ALIKE, *GRAPH, "success"]

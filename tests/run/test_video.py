@@ -13,14 +13,14 @@ import pytest
 
 from sfl.core.errors import SflError, UsageError
 from sfl.data.types import GOAL, Array, Explanation
-from sfl.envs import MiniGridConfig, make_env
+from sfl.envs import GymConfig, MiniGridConfig, make_env
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.frames import Painter
 from sfl.run.grid_frames import Pictures
 from sfl.run.paint import ORANGE
 from sfl.run.path_recorder import PathRecorder
-from sfl.run.scene import first_task, frozen
+from sfl.run.scene import drawing_itself, first_task, frozen
 from sfl.run.train import train
 from sfl.run.video import FPS, HOLD, _Camera, _Stage, record
 
@@ -168,6 +168,38 @@ def test_foreign_worlds_fill_an_even_frame(small_run: Path) -> None:
     assert (frame.shape[0] % 2, frame.shape[1] % 2) == (0, 0)
     assert Pictures(env).picture(np.zeros((8, 8, 3), np.uint8)) is not None
     assert Pictures(env).picture(np.zeros(4)) is None
+
+
+def test_a_world_that_cannot_draw_itself_says_so_in_one_line(recwarn: pytest.WarningsRecorder) -> None:
+    """One that takes no render mode, and one that takes it and has nothing to draw."""
+
+    class Bare(gymnasium.Env[Any, Any]):
+        observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
+
+        def reset(self, **given: Any) -> tuple[int, dict[str, Any]]:
+            return 0, {}
+
+    class Silent(Bare):
+        def __init__(self, render_mode: str | None = None) -> None:
+            self.render_mode = render_mode
+
+    class Draws(Silent):
+        metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+    for kind, told in ((Bare, False), (Silent, True), (Draws, True)):
+        name = f"{kind.__name__}Undrawn-v0"
+        gymnasium.register(name, kind)
+        try:
+            config = drawing_itself(GymConfig(name))
+            assert bool(config.kwargs) == told
+            assert not recwarn.list
+            env = make_env(config)
+            env.reset(seed=0)
+            with pytest.raises(SflError, match="cannot be filmed: it has no render mode 'rgb_array'"):
+                Pictures(env).now(Explanation())
+            recwarn.clear()
+        finally:
+            del gymnasium.registry[name]
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,18 @@ NARROWEST = 40
 
 def parse(options: type[T], args: Sequence[str], prog: str, strict: bool = True) -> T:
     """Read words into a dataclass; whatever does not fit is a UsageError of one line."""
-    complaint = io.StringIO()
+    complaint, known = io.StringIO(), option_names(options)
     try:
         with contextlib.redirect_stderr(complaint), _wide_enough():
             value, unknown = tyro.cli(options, prog=prog, args=list(args), return_unknown_args=True)
     except SystemExit as stop:
         if not stop.code:
             raise
+        if strict and (strange := _strange_options(args, known)):  # tyro takes their values for something else
+            raise _unknown_word(strange, known, prog) from None
         raise UsageError(f"{_first_paragraph(complaint.getvalue())} `{prog} --help` shows all options.") from None
     if unknown and strict:
-        raise _unknown_word(unknown, option_names(options), prog)
+        raise _unknown_word(unknown, known, prog)
     check_numbers(value)
     return value
 
@@ -60,6 +62,12 @@ def _first_paragraph(box: str) -> str:
     rule = next((number for number, line in enumerate(lines) if line.startswith("─")), len(lines))
     sentence = " ".join(" ".join(lines[:rule]).split())
     return sentence.partition(" Got errors:")[0].rstrip(".") + "."
+
+
+def _strange_options(args: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Words that look like options and are none."""
+    named = [word for word in args if word.startswith("--") and word != "--"]
+    return [word for word in named if word.split("=")[0].replace("_", "-") not in (*known, "--help")]
 
 
 def _unknown_word(unknown: Sequence[str], known: Sequence[str], prog: str) -> UsageError:

@@ -23,7 +23,7 @@ from sfl.core.config import require
 from sfl.core.errors import SflError
 from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import Array, Observation
-from sfl.envs.exam import EXAM_GOALS, EXAM_STEPS, GIVEN, NO_SEED, SEARCH, WALKS, Exam
+from sfl.envs.exam import EXAM_GOALS, EXAM_STEPS, GIVEN, NEVER_TWICE, NO_SEED, SEARCH, WALKS, Exam
 from sfl.envs.simulators import Sight, Simulator, Starts, is_plain, simulator_of
 from sfl.envs.wrappers import GoalWrapper, env_name
 
@@ -54,6 +54,8 @@ MOST_CELLS = 4_000
 """Where no observation comes again, the places that walks tell apart."""
 RECUR_STEPS = 500
 """Of random walks that show whether float observations ever come again."""
+TWICE_WALKS, TWICE_STEPS = 5, 20
+"""Walks that show whether chance changes all that is seen, and their length."""
 CANDIDATES = 4
 """So many times the goals that are kept are compared with one another."""
 TELL_EVERY = 1_000
@@ -111,7 +113,7 @@ def _collected(env: GoalWrapper, steps: int, most: int, tell: Tell) -> Exam:
         budget=env.max_steps,
         steps=sum(part.steps for part in parts),
         complete=all(part.complete for part in parts),
-        note=f"{varying}{parts[0].note}",
+        note=f"{varying}{parts[0].note}{_warning(env)}",
     )
 
 
@@ -160,6 +162,32 @@ def median_move(env: GoalWrapper) -> float | None:
             way = way[:-1]
     few = len(ways) < RECUR_STEPS // 4  # so many steps show no more: their ways are repeated ones
     return None if few or whole else float(np.median([distance for distance in moved if distance]))
+
+
+def _warning(env: GoalWrapper) -> str:
+    """Where nothing is ever seen again, though it is no float: pictures with noise, or dozens of things that stray."""
+    if env.goal_test != "equal" or not _never_twice(env):
+        return ""
+    return f"; {NEVER_TWICE}: give --env.goal-test distance with a radius, or --env.goal-test my_module:my_function"
+
+
+def _never_twice(env: GoalWrapper) -> bool:
+    """Whether the same actions from the same start, with other chance, show nothing that was seen before."""
+    rng = spawn(0, ["exam/twice"])["exam/twice"]
+    actions = rng.integers(env.action_space.n, size=TWICE_STEPS).tolist()  # type: ignore[attr-defined]
+    world, seen = Starts(env), set[bytes]()
+    for _ in range(TWICE_WALKS):
+        world.begin(0)
+        world.reseed(rng)
+        for action in actions:
+            ended = world.step(action)
+            look = world.look().observation.tobytes()
+            if look in seen:
+                return False
+            seen.add(look)
+            if ended:
+                break
+    return len(seen) >= TWICE_STEPS
 
 
 def _move_of_floats(env: GoalWrapper) -> float | None:
@@ -388,9 +416,10 @@ class _World:
         if self.hidden:
             walks.walk(budget)
 
-    def expect(self, source: int, action: int, to: int) -> None:
-        """The same action in what looks like the same state must lead to the same."""
-        self.hidden = self.hidden or self._led.get((source, action), to) != to
+    def expect(self, source: int, action: int, to: int, chance: bool) -> None:
+        """The same action in what looks like the same state must lead to the same, unless chance decides."""
+        if not chance:
+            self.hidden = self.hidden or self._led.setdefault((source, action), to) != to
 
     def _note(self, world: Simulator, searched: int, done: bool, chance: bool) -> str:
         drawn = f" with {DRAWS} draws of chance" if chance else ""
@@ -403,7 +432,7 @@ class _World:
             walks = f" and {walked}" if world.steps > searched else ""
             return f"all that can be reached, by search of {searched:,} steps{drawn}{walks}{begun}"
         if not searched:
-            return f"those that {walked} met{begun}"
+            return f"those that {walked} met{begun}{unseen}"
         nearest = max(
             (d for d, walked in zip(self.found.distances, self.found.walked, strict=True) if not walked), default=0
         )
@@ -613,7 +642,7 @@ class _Walks:
             action = int(self.rng.integers(self._owner.actions))
             ended, elapsed, before = world.step(action), elapsed + 1, place
             place = self._arrive(before, elapsed, ended)
-            self._owner.expect(before, action, place)
+            self._owner.expect(before, action, place, self._chance)
             self._visits[place] = self._visits.get(place, 0) + 1
             self._owner.tell_of(world)
 

@@ -22,6 +22,8 @@ EXAM_GOALS = 1_000
 """Goals that an exam keeps at most, unless a setting says otherwise."""
 NO_SEED = -1
 """In `Exam.reset_seeds`: whatever seed the episode is reset with."""
+NEVER_TWICE = "chance changes all that is seen, so that hardly anything ever equals a goal"
+"""In the note of an exam whose goals count as reached when they are equalled."""
 SEARCH, WALKS, GIVEN = "search", "walks", "given"
 """How a goal was found; `given` by a sampler of the user's."""
 

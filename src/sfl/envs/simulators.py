@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ CANNOT_COPY = (TypeError, ValueError, AttributeError, NotImplementedError, Runti
 _LEAST_BYTES = 20_000  # of a copy
 _OF_MAKING = ("spec", "_cached_spec", "_saved_kwargs", "metadata", "_metadata")
 _IMMOVABLE = (Wall, Floor, Goal, Lava)
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 class CannotCopyError(SflError):
@@ -105,7 +107,7 @@ class Starts:
 
     def reseed(self, rng: np.random.Generator) -> None:
         """Another generator of the environment's own."""
-        self.env.unwrapped.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**31))))
+        self._draw_from(int(rng.integers(2**31)))
 
     def look(self) -> Sight:
         """As the environment gave it."""
@@ -114,6 +116,9 @@ class Starts:
     def key(self) -> Hashable:
         """The observation stands for the state."""
         return self._sight.observation.tobytes()
+
+    def _draw_from(self, seed: int) -> None:
+        self.env.unwrapped.np_random = np.random.Generator(np.random.PCG64(seed))
 
     def _see(self, observation: dict[str, Observation], info: dict[str, Any]) -> None:
         self._sight = Sight(observation["observation"], info)
@@ -134,7 +139,7 @@ class Repeats(Starts):
 
     def reseed(self, rng: np.random.Generator) -> None:
         """Chance is repeated too: without it the same actions lead elsewhere."""
-        self._reseed(int(rng.integers(2**31)))
+        self._draw_from(int(rng.integers(2**31)))
 
     def snapshot(self) -> Any:
         """What was done since the start."""
@@ -145,13 +150,13 @@ class Repeats(Starts):
         self.begin(self._seed)
         for done in state:
             if done < 0:
-                self._reseed(-1 - done)
+                self._draw_from(-1 - done)
             else:
                 self.step(done)
 
-    def _reseed(self, seed: int) -> None:
+    def _draw_from(self, seed: int) -> None:
         self._done += (-1 - seed,)
-        super().reseed(np.random.default_rng(seed))
+        super()._draw_from(seed)
 
 
 class Copies(Starts):
@@ -172,6 +177,13 @@ class Copies(Starts):
         self.bytes_saved = max(self.bytes_saved, sum(sys.getsizeof(thing) for thing in made.values()))
         super().begin(seed)
         self._shared = _never_changing(self.env)
+        self._generators = _generators_in(made)
+
+    def _draw_from(self, seed: int) -> None:
+        """Every generator that the environment holds: many draw from one of their own."""
+        super()._draw_from(seed)
+        for number, generator in enumerate(self._generators):
+            _draw_anew(generator, int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
 
     def snapshot(self) -> Any:
         """The environment itself."""
@@ -180,7 +192,9 @@ class Copies(Starts):
     def go_back(self, state: Any) -> None:
         """A copy goes on."""
         env, self._sight = state
-        self.env = _copied(env, self._shared)
+        made: dict[int, Any] = {}
+        self.env = _copied(env, self._shared, made)
+        self._generators = _generators_in(made)
 
     def key(self) -> Hashable:
         """Of MiniGrid also what is carried, which no picture of the grid shows."""
@@ -303,6 +317,20 @@ def _copied(env: GoalWrapper, shared: list[Any], made: dict[int, Any] | None = N
     if made is not None:
         made |= {name: thing for name, thing in memo.items() if name not in known}
     return copied
+
+
+def _generators_in(made: dict[int, Any]) -> list[Any]:
+    """Those among the things that a copy is made of, in the order in which they were copied."""
+    return [thing for thing in made.values() if isinstance(thing, _GENERATORS)]
+
+
+def _draw_anew(generator: Any, seed: int) -> None:
+    """In its place, as other things may hold it, too. What has no seed stays as it is."""
+    if isinstance(generator, np.random.Generator):
+        bits = generator.bit_generator
+        bits.state = type(bits)(seed).state
+    elif isinstance(generator, random.Random) or generator.get_state(legacy=False)["bit_generator"] == "MT19937":
+        generator.seed(seed)
 
 
 def simulator_of(env: GoalWrapper, seed: int, rng: np.random.Generator) -> tuple[Simulator, bool]:

@@ -17,13 +17,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sfl.core.errors import CheckpointError, FileError
+from sfl.core.errors import CheckpointError, FileError, UsageError
 from sfl.core.files import array_in, arrays_in, read_json
 from sfl.data.types import Array
+from sfl.envs.exam import NEVER_TWICE
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
 from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EpisodeRow
+from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.intervals import wilson
 
@@ -34,6 +36,9 @@ FEW = 5
 
 STATES_PER_LANDMARK = 20
 """With more distinct states for each landmark the graph is too coarse to lead anywhere."""
+
+START_SHARE = 4
+"""Training that is advised is so many times as long as it takes until landmarks are collected."""
 
 OUTSIDE = 0.5
 """Share of landmarks that no edge joins with the largest part of the graph, above which it counts as in pieces."""
@@ -74,6 +79,8 @@ class Facts:
     levels: tuple[Level, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The run's settings by the names of their options, such as `agent.landmarks.limit`."""
+    never_twice: bool = False
+    """Chance changes all that is seen, where goals have to be equalled."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,8 @@ class Finding:
 def diagnose(facts: Facts) -> list[Finding]:
     """The findings, the worst first: without a graph nothing that comes after it can work."""
     found = [_graph(facts), _localization(facts), _pieces(facts), _goals(facts), _chance(facts)]
+    if facts.never_twice:  # no graph helps
+        found.insert(0, found.pop(3))
     return [finding for finding in found if finding is not None]
 
 
@@ -135,9 +144,11 @@ def _few_landmarks(facts: Facts, landmarks: int) -> tuple[str, str]:
     limit, add = (_number(facts, f"agent.landmarks.{name}") for name in ("limit", "add-threshold"))
     if limit is not None and landmarks >= limit:
         return "the limit of landmarks is too low for this world", f"--agent.landmarks.limit {4 * limit}"
-    start, steps = _number(facts, "agent.landmarks.start-step"), _number(facts, "train.steps")
-    if start is not None and steps is not None and start >= steps:
-        return "training ended before landmarks are collected", _more_steps(facts)
+    names = ("agent.landmarks.start-step", "agent.landmarks.add-every", "train.steps")
+    start, apart, steps = (_number(facts, name) for name in names)
+    if start is not None and steps is not None and start + (FEW - 1) * (apart or 0) >= steps:
+        longer = f"--train.steps {max(2 * steps, START_SHARE * start)}"
+        return f"training ended {'before' if start >= steps else 'soon after'} landmarks are collected", longer
     if add is not None and add < 1:
         higher = 0.9 if add < 0.9 else round((1 + add) / 2, 3)
         return "the states look alike to the agent, so that none counts as new", (
@@ -174,6 +185,8 @@ def _goals(facts: Facts) -> Finding | None:
     if facts.goals_unseen is None or facts.goals_unseen <= UNSEEN:
         return None
     says = f"training never came near {100 * facts.goals_unseen:.0f}% of the goals"
+    if facts.never_twice:
+        return _finding("goals never seen", says, NEVER_TWICE, "--env.goal-test my_module:my_function")
     return _finding(
         "goals never seen", says, "exploration ended too early or does not move outwards", _more_steps(facts)
     )
@@ -240,6 +253,7 @@ def read_facts(path: Path) -> Facts:
     if all(row.agent == RANDOM for row in own):  # the random policy does what it does
         return Facts()
     in_maze = any(row.maze for row in own)  # where no two poses are the same
+    unseen = goals_unseen(path)
     graph = _read_arrays(folder, ("graph.npz",) if in_maze else ("graph.npz", "poses.npy"))
     landmarks, edges, outside = _shape(graph)
     return Facts(
@@ -248,10 +262,19 @@ def read_facts(path: Path) -> Facts:
         outside,
         _distinct(graph.get("poses")),
         _last(folder.path / "eval.csv", "graph/localized_in_evaluation"),
-        goals_unseen(path),
+        unseen,
         levels_of(own, random),
         settings,
+        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM),
     )
+
+
+def _never_twice(file: Path) -> bool:
+    """What the exam of a run says of it."""
+    try:
+        return NEVER_TWICE in read_exam(file).note
+    except UsageError:  # there is none, or it cannot be read: other commands say so
+        return False
 
 
 def run_line(path: Path) -> str | None:

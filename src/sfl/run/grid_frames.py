@@ -112,6 +112,8 @@ class Pictures:
         """What it looks like at this moment; nothing is drawn in, for nobody knows where."""
         try:
             picture = self._env.render()
+        except NotImplementedError:  # what Gymnasium's own says in a world without one
+            picture = None
         except gymnasium.error.Error as error:  # a package for drawing is missing
             raise SflError(f"This environment cannot be filmed: {str(error).splitlines()[0]}") from error
         if not isinstance(picture, np.ndarray) or picture.ndim != 3:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from sfl.core.errors import UsageError
 from sfl.core.seeding import draw_seed, spawn
 from sfl.data.types import GOAL, Array, Explanation, FieldPolicy, Observation, Policy
-from sfl.envs import GymConfig, Pose, Task
+from sfl.envs import GymConfig, Pose, Task, make_env
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env
 
@@ -175,6 +177,14 @@ def frozen(run: LoadedRun) -> Policy:
 
 
 def drawing_itself(config: GymConfig) -> GymConfig:
-    """A foreign environment draws itself only when it is told so as it is made."""
-    told = any(word.startswith("render_mode=") for word in config.kwargs)
-    return config if told else replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
+    """A foreign environment draws itself only when it is told so as it is made; some take no such word."""
+    if any(word.startswith("render_mode=") for word in config.kwargs):
+        return config
+    drawing = replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            make_env(drawing).close()
+    except UsageError:
+        return config
+    return drawing

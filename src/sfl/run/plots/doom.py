@@ -67,6 +67,8 @@ def doom_figures(site: Site) -> dict[str, Plate]:
         plates |= {"mss-landmarks": mss_landmarks_figure(site)} if landmarks else {}
     if alike is None and estimates is None:
         missing.append("heatmaps and landmarks (its policy knows none)")
+    elif alike is not None and landmarks and walks is not None and not walks.tasks:
+        missing.append("routes (every task is solved where it starts)")
     elif not landmarks:
         missing.append("the landmark graph (it has no landmarks yet; train it for longer)")
     if missing:
@@ -103,12 +105,14 @@ def _graph_figures(site: Site, agent: AnySFLConfig, walks: _Walks) -> dict[str, 
     early = early_run(site.run)
     moments = [] if early is None else [(early, _walk(early, site.world).waypoints.legs)]
     moments.append((site.run, walks.waypoints.legs))
-    return {
+    figures = {
         "landmark-graph": graph_figure(site, in_force(agent).edges),
         "landmark-visits": visits_figure(site, early),
         "edge-success": edge_success_figure(site, moments),
-        "routes": routes_figure(site, walks.tasks, walks.plans),
     }
+    if walks.tasks:
+        figures["routes"] = routes_figure(site, walks.tasks, walks.plans)
+    return figures
 
 
 @dataclass
