@@ -103,6 +103,7 @@ def test_wrong_words_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: 
             (str(grid_run), "--port", port): "choose another --port, 0 for any.",
             (str(grid_run), "--port", "70000"): "--port must lie between 0 and 65535, got 70000.",
             (str(grid_run), "--host", "no.such.host.invalid"): "is no address of this machine",
+            (str(grid_run), "--host", "."): "is no address of this machine",
             (str(grid_run), "--token", "short"): "--token must be 8 or more letters and digits, got 5 characters.",
             (str(grid_run), "--device", "tpu"): "--device must be auto, cpu or cuda, got 'tpu'.",
         }

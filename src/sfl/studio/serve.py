@@ -73,7 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of what cannot be a name
         raise UsageError(f"--host {host!r} is no address of this machine ({error}).") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
