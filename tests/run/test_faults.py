@@ -602,3 +602,22 @@ def test_leftovers_that_nobody_can_read_stop_no_command(tmp_path: Path, monkeypa
     (game / "engine.txt").write_text("not numbers")
     sweep()
     assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_again_while_the_first_is_told_comes_too_late() -> None:
+    code = """
+import os, signal, sys
+sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
+import sfl.cli
+def again(say):
+    def complain(message):
+        os.kill(os.getpid(), signal.SIGINT)
+        say(message)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return complain
+sfl.cli._complain = again(sfl.cli._complain)
+sfl.cli._dispatch = lambda args: os.kill(os.getpid(), signal.SIGINT)
+sys.exit(sfl.cli.main(["--version"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=SOURCES, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sfl: stopped.\n")

@@ -80,8 +80,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: list[str]) -> int:
     try:
-        starting.work()  # in here, as from now on Ctrl-C is the exception that is caught below
-        return _answer(args)
+        return starting.work(lambda: _answer(args))
     except BrokenPipeError as error:
         from sfl.run.console import reader_has_left
 
