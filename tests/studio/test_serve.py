@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,16 @@ def test_the_benchmark_asks_a_real_server(grid_run: Path) -> None:
         "field of the very pose": "<= 300",
         "server polled": "<= 5",
     }
+
+
+@pytest.mark.slow
+def test_a_lost_terminal_ends_the_server_without_a_traceback(grid_run: Path) -> None:
+    """A shell and the kernel both send a signal of it."""
+    process = start(str(grid_run), "--port", "0", "--no-open")
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (0, "")
