@@ -19,6 +19,7 @@ from sfl.core.errors import FileError, UsageError, is_out_of_memory
 from sfl.core.files import (
     array_in,
     arrays_in,
+    copy_file,
     has_no_room,
     json_in,
     read_bytes,
@@ -245,3 +246,17 @@ def test_only_what_does_not_fit_counts_as_out_of_memory() -> None:
     assert is_out_of_memory(caught(lambda: torch.empty(2**40, 2**40)))
     assert not is_out_of_memory(caught(lambda: torch.zeros(3) @ torch.zeros(4)))
     assert not is_out_of_memory(caught(lambda: np.zeros(3) + np.zeros(4)))
+
+
+def test_only_regular_files_of_a_known_size_are_copied(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", (2 << 20) + 1)
+    for name, line in (("pipe", "a pipe or a device"), ("device", "a pipe or a device"), ("huge", "more than 2 MB")):
+        with pytest.raises(FileError, match=line):
+            copy_file(tmp_path / name, tmp_path / "copy", 2 << 20)
+        assert not (tmp_path / "copy").exists()
+    (tmp_path / "small").write_text("small")
+    copy_file(tmp_path / "small", tmp_path / "copy", 2 << 20)
+    assert (tmp_path / "copy").read_text() == "small"

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from sfl.core.errors import CheckpointError, SflError
 from sfl.data.types import AgentState, EnvSpec
 from sfl.run import checkpoint
-from sfl.run.checkpoint import Checkpoint, check_keys, load, save
+from sfl.run.checkpoint import Checkpoint, check_keys, check_state, load, save
 
 SPEC = EnvSpec((9, 9, 3), "uint8", 4)
 
@@ -292,3 +293,59 @@ def test_some_files_can_be_read_alone_and_are_those_of_the_header(tmp_path: Path
     (folder / "graph.npz").unlink()
     with pytest.raises(CheckpointError, match=r"lacks the file graph\.npz"):
         checkpoint.read_files(folder, ("graph.npz",))
+
+
+def in_place_of(path: Path, kind: str) -> None:
+    path.unlink()
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_nobody_waits_for_a_pipe_or_reads_a_device_to_its_end(tmp_path: Path, kind: str) -> None:
+    save(tmp_path / "000000100", made(), "small")
+    path = saved(tmp_path)
+    in_place_of(tmp_path / "000000100" / "graph.npz", kind)
+    in_place_of(path / "graph.npz", kind)
+    with pytest.raises(CheckpointError, match=r"lacks the file graph.npz. There is no other checkpoint"):
+        read(path)
+    with pytest.raises(CheckpointError, match=r"is damaged: .*graph.npz is a pipe or a device"):
+        checkpoint.read_files(path, ["graph.npz"])
+    in_place_of(path / "format.json", kind)
+    with pytest.raises(CheckpointError, match=r"has no readable format.json"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "places", [np.zeros((2, 1), np.float32), np.array(["a"]), np.full((2, 3), np.inf), np.array(1)]
+)
+def test_places_that_are_none_are_one_line(tmp_path: Path, places: np.ndarray) -> None:
+    save(tmp_path / "last", replace(made(), landmark_poses=places))
+    with pytest.raises(CheckpointError, match=r"is damaged: landmark_poses.npy holds no places \[N, 3\]"):
+        read(tmp_path / "last")
+
+
+def test_what_another_agent_has_saved_does_not_fit(tmp_path: Path) -> None:
+    fresh = AgentState(
+        graph={"pairs": np.zeros((0, 6), np.int64), "psi": np.zeros((0, 4), np.float32)},
+        counters={"acted": np.int64(0), "best": None, "due": 0.0, "trips": []},
+        generators={"act": {}},
+    )
+    grown = AgentState(
+        graph={"pairs": np.ones((5, 6), np.int64), "psi": np.ones((2, 4), np.float32), "candidates": np.zeros(3)},
+        counters={"acted": 3, "best": [1], "due": 1, "trips": [[1]]},
+        generators={"act": {"state": 1}},
+    )
+    check_state(tmp_path, grown, fresh)
+    check_state(tmp_path, AgentState(), fresh)  # of a slim copy an agent takes what it has
+    graph, counters = grown.graph, grown.counters
+    for other, line in (
+        (replace(grown, graph={"psi": graph["psi"]}), r"its graph lack \['pairs'\]"),
+        (replace(grown, graph={**graph, "pairs": graph["pairs"] + 0.5}), r"another kind of \['pairs'\]"),
+        (replace(grown, graph={**graph, "psi": np.ones((2, 5), np.float32)}), r"another kind of \['psi'\]"),
+        (replace(grown, graph={**graph, "psi": np.ones(4, np.float32)}), r"another kind of \['psi'\]"),
+        (replace(grown, counters={**counters, "trips": 0.5}), r"other kinds of \['trips'\]"),
+        (replace(grown, counters={"acted": 3}), r"its counters lack \['best', 'due', 'trips'\]"),
+        (replace(grown, generators={"other": {}}), r"its generators lack \['act'\]"),
+    ):
+        with pytest.raises(CheckpointError, match=line):
+            check_state(tmp_path, other, fresh)

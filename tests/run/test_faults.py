@@ -19,10 +19,12 @@ import pytest
 
 from sfl.cli import main
 from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.envs.vizdoom.leftovers import sweep
 from sfl.run import boards as boards_module
 from sfl.run import checkpoint, folder
 from sfl.run.boards import Boards
 from sfl.run.checkpoint_header import signed
+from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.interrupt import RunStoppedError, StopRequest
 from sfl.run.progress import Progress, note
@@ -542,3 +544,80 @@ def test_poses_and_steps_agree(stopped: Path, tmp_path: Path) -> None:
     file.write_text(json.dumps(signed({**header, "env_steps": header["env_steps"] + 1})))
     with pytest.raises(CheckpointError, match="it has 270 poses of 271 steps"):
         resume(run, "cpu")
+
+
+def test_a_pipe_in_the_place_of_a_run_or_a_file_of_one_is_one_line(stopped: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "random-fourroom" / "seed-0000"
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="exists already and holds no run; move it away"):
+        train(random_experiment(), 0, tmp_path / "runs", "cpu")
+    path.unlink()
+    path.mkdir()
+    os.mkfifo(path / "config.json")
+    with pytest.raises(UsageError, match="a run of other settings without a checkpoint"):
+        train(random_experiment(), 0, tmp_path / "runs", "cpu")
+    run = Path(shutil.copytree(stopped, tmp_path / "run"))
+    (run / "eval.csv").unlink()
+    os.mkfifo(run / "eval.csv")
+    with pytest.raises(CheckpointError, match=r"eval.csv is no file. Put it back as it was"):
+        resume(run, "cpu")
+
+
+def test_an_export_copies_no_device_and_names_of_others_are_no_checkpoints(stopped: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(stopped, tmp_path / "run"))
+    (run / "checkpoints" / "\u00b2").mkdir()  # a digit, and no number
+    (run / "checkpoints" / "\u0661").mkdir()
+    assert RunFolder(run).history_names() == RunFolder(stopped).history_names() != []
+    export(run, tmp_path / "slim", history=9)
+    (run / "tasks.json").symlink_to("/dev/zero")
+    with pytest.raises(SflError, match=r"tasks.json is a pipe or a device; give a file"):
+        export(run, tmp_path / "other")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "slim"]
+
+
+@pytest.mark.parametrize("name", ["/", "", ".", "..", "../last", "last/.."])
+def test_a_checkpoint_is_named_by_one_word(stopped: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="A checkpoint is last or a number of steps such as 000200000, got "):
+        load_run(stopped, name)
+
+
+def test_ctrl_c_while_leftovers_are_swept_is_one_line() -> None:
+    code = """
+import os, signal, sys
+sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
+import sfl.cli
+sfl.cli.sweep = lambda: os.kill(os.getpid(), signal.SIGINT)
+sys.exit(sfl.cli.main(["--version"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=SOURCES, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sfl: stopped.\n")
+
+
+def test_leftovers_that_nobody_can_read_stop_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    game = tmp_path / "sfl-games-x" / "game-0"
+    game.mkdir(parents=True)
+    (game.parent / "lock").touch()
+    (game / "engine.txt").write_text("not numbers")
+    sweep()
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_again_while_the_first_is_told_comes_too_late() -> None:
+    code = """
+import os, signal, sys
+sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
+import sfl.cli
+def again(say):
+    def complain(message):
+        os.kill(os.getpid(), signal.SIGINT)
+        say(message)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return complain
+sfl.cli._complain = again(sfl.cli._complain)
+sfl.cli._dispatch = lambda args: os.kill(os.getpid(), signal.SIGINT)
+sys.exit(sfl.cli.main(["--version"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=SOURCES, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sfl: stopped.\n")

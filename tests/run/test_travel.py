@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -304,3 +305,17 @@ def test_a_damaged_list_is_one_line(tmp_path: Path, body: str) -> None:
     with pytest.raises(CheckpointError, match=r"inputs.json cannot be read") as caught:
         usable_config(run.path)
     assert "\n" not in str(caught.value)
+
+
+def test_nobody_reads_a_device_or_a_pipe_in_the_place_of_an_input(tmp_path: Path) -> None:
+    run = RunFolder(create(tmp_path / "run", random_experiment(), 0, {}).path)
+    (run.path / "inputs").mkdir()
+    os.mkfifo(run.path / "inputs" / "pipe")
+    entry = {"setting": "agent.frames.encoder", "name": "pipe", "path": "/dev/zero", "bytes": 0, "copied": True}
+    body = {"folder": "/", "files": [{**entry, "sha256": hashlib.sha256().hexdigest()}], "modules": {}}
+    (run.path / "inputs" / "inputs.json").write_text(json.dumps(body))
+    with pytest.raises(UsageError, match=r"pipe, the file of agent.frames.encoder, is missing"):
+        usable_config(run.path)
+    os.truncate(run.path / "inputs" / "inputs.json", 3 << 30)  # takes no room on the disk
+    with pytest.raises(CheckpointError, match=r"inputs.json cannot be read \(FileError"):
+        usable_config(run.path)

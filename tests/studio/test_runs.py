@@ -324,3 +324,14 @@ def test_a_damaged_checkpoint_is_an_error_of_one_line(grid_run: Path) -> None:
         assert studio.load("r0", "000000600").env_steps == 600
     finally:
         studio.close()
+
+
+def test_a_pipe_in_a_checkpoint_keeps_nobody_waiting(grid_run: Path) -> None:
+    for place in ("000001200/graph.npz", "last/graph.npz", "last/format.json"):
+        file = grid_run / "checkpoints" / place
+        file.unlink()
+        os.mkfifo(file)
+    summary = Run("r0", grid_run).summary()
+    assert not summary["has_graph"]
+    assert "last" not in [shown["name"] for shown in summary["checkpoints"]]
+    assert fingerprint(grid_run / "checkpoints" / "last") is None

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,7 @@ def test_wrong_words_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: 
             (str(grid_run), "--port", port): "choose another --port, 0 for any.",
             (str(grid_run), "--port", "70000"): "--port must lie between 0 and 65535, got 70000.",
             (str(grid_run), "--host", "no.such.host.invalid"): "is no address of this machine",
+            (str(grid_run), "--host", "."): "is no address of this machine",
             (str(grid_run), "--token", "short"): "--token must be 8 or more letters and digits, got 5 characters.",
             (str(grid_run), "--device", "tpu"): "--device must be auto, cpu or cuda, got 'tpu'.",
         }
@@ -177,3 +179,16 @@ def test_the_benchmark_asks_a_real_server(grid_run: Path) -> None:
         "field of the very pose": "<= 300",
         "server polled": "<= 5",
     }
+
+
+@pytest.mark.slow
+def test_a_lost_terminal_ends_the_server_without_a_traceback(grid_run: Path) -> None:
+    """A shell and the kernel both send a signal of it."""
+    process = start(str(grid_run), "--port", "0", "--no-open")
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (0, "")

@@ -70,7 +70,6 @@ def main(args: Sequence[str] | None = None) -> int:
     streams.open_closed()
     streams.spell_out_what_has_no_letter()
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep its list of fonts
-    starting.work()
     sweep()
     try:
         return _run(list(sys.argv[1:] if args is None else args))
@@ -81,7 +80,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: list[str]) -> int:
     try:
-        return _answer(args)
+        return starting.work(lambda: _answer(args))
     except BrokenPipeError as error:
         from sfl.run.console import reader_has_left
 

@@ -14,6 +14,7 @@ import io
 import json
 import math
 import os
+import shutil
 import stat
 import struct
 import tokenize
@@ -51,18 +52,34 @@ _BAD_HEADER = (ValueError, TypeError, SyntaxError, LookupError, OverflowError, A
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file: a pipe may never end, and a device has no end."""
+    _require_regular(path)
+    with path.open("rb") as file:
+        return _limited(file, str(path), most)
+
+
+def _require_regular(path: Path) -> None:
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder is refused by the system, in its words
         raise FileError(f"{path} is a pipe or a device; give a file.")
-    with path.open("rb") as file:
-        return _limited(file, str(path), most)
+
+
+def copy_file(source: Path, target: Path, most: int) -> None:
+    """Copy a regular file that is not larger than it may be: of a device, a copy would fill the disk."""
+    _require_regular(source)
+    if source.stat().st_size > most:
+        raise _too_large(str(source), most)
+    shutil.copyfile(source, target)
 
 
 def _limited(file: Any, source: str, most: int) -> bytes:
     content: bytes = file.read(most + 1)
     if len(content) > most:
-        raise FileError(f"{source} holds more than {most // MEGABYTE} MB, which no such file should; give another.")
+        raise _too_large(source, most)
     return content
+
+
+def _too_large(source: str, most: int) -> FileError:
+    return FileError(f"{source} holds more than {most // MEGABYTE} MB, which no such file should; give another.")
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:

@@ -29,7 +29,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from sfl.core.errors import CheckpointError, FileError, SflError
-from sfl.core.files import flush, has_no_room, read_array, read_arrays
+from sfl.core.files import flush, has_no_room, read_array, read_arrays, read_bytes
 from sfl.data.types import AgentState, Array, EnvSpec
 from sfl.run import checkpoint_header
 from sfl.run.checkpoint_header import FORMAT, Header, Kind
@@ -160,6 +160,9 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
         )
     except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
+    for name, rows in (("landmark_poses.npy", landmarks), ("poses.npy", poses)):
+        if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind != "f" or np.isinf(rows).any():
+            raise _broken(folder, f"is damaged: {name} holds no places [N, 3]")
     if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
         raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
     state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
@@ -191,9 +194,11 @@ def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, by
         if name not in header["files"]:
             continue
         try:
-            found[name] = (folder / name).read_bytes()
+            found[name] = read_bytes(folder / name, header["files"][name]["bytes"])
         except OSError as error:
             raise CheckpointError(f"Checkpoint {folder} lacks the file {name}.") from error
+        except FileError as error:
+            raise CheckpointError(f"Checkpoint {folder} is damaged: {error}") from error
         if hashlib.sha256(found[name]).hexdigest() != header["files"][name]["sha256"]:
             raise CheckpointError(f"Checkpoint {folder} is damaged: {name} is not what it was saved with.")
     return header, found
@@ -235,6 +240,37 @@ def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str,
     other = [name for name, array in expected.items() if not _fits(np.shape(loaded[name]), np.shape(array))]
     if other:
         raise CheckpointError(f"Checkpoint {folder} does not fit the agent: other shapes of {other}.")
+
+
+def check_state(folder: Path, loaded: AgentState, fresh: AgentState) -> None:
+    """What a checkpoint holds beside networks has the names, shapes and kinds of a fresh agent's.
+
+    Its files may be whole and yet another agent's: folders are put together by hand, and old headers know no settings.
+    Parts that it leaves out altogether are a fresh agent's; further names, such as those of candidates, come and go.
+    """
+    for part in ("graph", "counters", "generators"):
+        found, expected = getattr(loaded, part), getattr(fresh, part)
+        if found and (missing := sorted(set(expected) - set(found))):
+            raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its {part} lack {missing}.")
+    arrays = {name: (loaded.graph[name], array) for name, array in fresh.graph.items() if loaded.graph}
+    other = [name for name, (found, array) in arrays.items() if not _is_such(found, np.asarray(array))]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its graph has another kind of {other}.")
+    counters = {name: (loaded.counters[name], value) for name, value in fresh.counters.items() if loaded.counters}
+    other = [name for name, (found, value) in counters.items() if not _kind(found) & _kind(value)]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its counters have other kinds of {other}.")
+
+
+def _kind(value: Any) -> set[type]:
+    """What a counter may be that once was this one: of numbers any, and anything in the place of nothing."""
+    plain = json.loads(json.dumps(value, default=_plain))
+    kinds: set[type] = {dict, list, str, int}
+    return kinds if plain is None else {int} if isinstance(plain, int | float) else {type(plain)}
+
+
+def _is_such(found: Array, expected: Array) -> bool:
+    return found.dtype.kind == expected.dtype.kind and _fits(found.shape, expected.shape)
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
@@ -296,10 +332,15 @@ def last_good(checkpoints: Path, but: Path) -> Path | None:
 def _whole_steps(folder: Path) -> int | None:
     try:
         header = checkpoint_header.read(folder)
-        whole = all(_fingerprint(folder / name) == expected for name, expected in header["files"].items())
+        whole = all(_is(folder / name, expected) for name, expected in header["files"].items())
     except (OSError, ValueError):
         return None
     return int(header["env_steps"]) if whole else None
+
+
+def _is(path: Path, expected: Mapping[str, Any]) -> bool:
+    """A file of this size and these contents; the size is asked first, as a pipe or a device may have no end."""
+    return path.is_file() and path.stat().st_size == expected["bytes"] and _fingerprint(path) == expected
 
 
 def _size(path: Path) -> int:

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from sfl.core.errors import FileError
+from sfl.core.files import read_bytes
+
 NAME = "format.json"
 FORMAT = 4
 UNSIGNED = 3
@@ -64,8 +67,8 @@ def read(folder: Path) -> Header:
 
 def _parsed(file: Path) -> Header:
     try:
-        header = json.loads(file.read_bytes(), object_pairs_hook=_unique, parse_constant=_no_number)
-    except (OSError, ValueError, RecursionError) as error:
+        header = json.loads(read_bytes(file), object_pairs_hook=_unique, parse_constant=_no_number)
+    except (OSError, FileError, ValueError, RecursionError) as error:
         raise ValueError(f"has no readable {NAME}") from error
     if not isinstance(header, dict):
         raise ValueError(f"has no readable {NAME}")

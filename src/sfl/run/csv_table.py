@@ -45,7 +45,7 @@ class CsvTable:
 
         With what a checkpoint `noted`, which `damage` has found whole, exactly those rows stay.
         """
-        body = self.path.read_bytes()
+        body = read_bytes(self.path, MOST_ROWS)
         if noted is not None and noted["rows"]:
             write_bytes(self.path, body[: noted["bytes"]])
             return
@@ -73,6 +73,8 @@ def damage(path: Path, noted: Mapping[str, Any]) -> str:
 
     More rows may follow: a run that is killed has written some since its last checkpoint.
     """
+    if path.exists() and not path.is_file():
+        return f"{path} is no file"
     if not noted["rows"]:
         return ""
     if not path.is_file():

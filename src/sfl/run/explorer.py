@@ -136,7 +136,7 @@ def oracle_checkpoint(run: RunFolder, squares: Squares | None, window: Window) -
         raise UsageError(f"{run.path} holds no true positions (a slim copy, or not saved yet); {hint}")
     if squares is None:
         raise UsageError(f"It is not known which places can be reached where {run.path} explored; {hint}")
-    names = sorted(path.name for path in run.checkpoints.iterdir() if path.name.isdigit())
+    names = run.history_names()
     if not names:
         raise UsageError(f"{run.path} has no history checkpoints; {hint}")
     walked = read_array(poses, poses.stat().st_size)  # as long as the run was

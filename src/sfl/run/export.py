@@ -10,8 +10,10 @@ import numpy as np
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
+from sfl.core.files import copy_file
 from sfl.envs import world_name
 from sfl.run import checkpoint
+from sfl.run.csv_table import MOST_ROWS
 from sfl.run.folder import RunFolder, config_spec, usable_config
 from sfl.run.inputs import FOLDER as INPUTS
 
@@ -39,20 +41,24 @@ def export(path: Path | str, out: Path | str | None = None, history: int = 0, po
         draft.mkdir(parents=True)
         for name in TEXTS:
             if (source.path / name).exists():
-                shutil.copyfile(source.path / name, draft / name)
+                copy_file(source.path / name, draft / name, MOST_ROWS)
         if (source.path / INPUTS).is_dir():
-            shutil.copytree(source.path / INPUTS, draft / INPUTS)
+            _copy_folder(source.path / INPUTS, draft / INPUTS)
         checkpoint.save(RunFolder(draft).last, loaded, "slim")
         for name in _spread(source, loaded.env_steps, history):
-            shutil.copytree(source.checkpoints / name, RunFolder(draft).checkpoints / name)
+            _copy_folder(source.checkpoints / name, RunFolder(draft).checkpoints / name)
         draft.rename(target.path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
 
 
+def _copy_folder(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=lambda one, copy: copy_file(Path(one), Path(copy), MOST_ROWS))
+
+
 def _spread(source: RunFolder, last: int, count: int) -> list[str]:
     """Names of up to `count` checkpoints of the history before step `last`, spread over the run."""
-    names = sorted(path.name for path in source.checkpoints.glob("*") if path.name.isdigit() and int(path.name) < last)
+    names = [name for name in source.history_names() if int(name) < last]
     places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
     return [names[place] for place in places]

@@ -64,6 +64,11 @@ class RunFolder:
         """The small checkpoint of one step count."""
         return self.checkpoints / f"{env_steps:09d}"
 
+    def history_names(self) -> list[str]:
+        """Of the small checkpoints there are, in order; folders that are called otherwise are not ours."""
+        names = (path.name for path in self.checkpoints.glob("*"))
+        return sorted(name for name in names if name.isascii() and name.isdigit())
+
     @property
     def figures(self) -> Path:
         """Pictures and videos."""
@@ -143,7 +148,7 @@ def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, s
         raise UsageError(f"Run folder {path} exists already; continue it with `sfl resume {path}` or {elsewhere}.")
     if not path.is_dir() or (not run.config.exists() and any(part.name not in BEFORE_CONFIG for part in _parts(path))):
         raise UsageError(f"Run folder {path} exists already and holds no run; move it away or {elsewhere}.")
-    if run.config.exists() and run.config.read_text(encoding="utf-8", errors="replace") != _settings(experiment, seed):
+    if run.config.exists() and _text(run.config) != _settings(experiment, seed):
         raise UsageError(
             f"Run folder {path} exists already: a run of other settings without a checkpoint. "
             f"Delete {path}, or {elsewhere}."
@@ -152,6 +157,14 @@ def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, s
         raise UsageError(
             f"Run folder {path} exists already and its checkpoints are gone. Delete {path}, or {elsewhere}."
         )
+
+
+def _text(file: Path) -> str:
+    """What a file holds; nothing where that is no text."""
+    try:
+        return read_text(file)
+    except FileError:
+        return ""
 
 
 def _steps_with_rows(path: Path) -> float:
@@ -232,7 +245,7 @@ def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
     """One process at a time makes a run: two would mix their rows. The lock, on the folder, ends with the process."""
-    folder = os.open(path, os.O_RDONLY)
+    folder = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # in its place may be a pipe
     try:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -307,6 +320,8 @@ def load_run(
 
     Without `learning` it comes back as from a slim copy: enough to act, and the replay is neither read nor given room.
     """
+    plain = len(Path(checkpoint_name).parts) == 1 and Path(checkpoint_name).name not in ("", "..")
+    require(plain, f"A checkpoint is last or a number of steps such as 000200000, got {checkpoint_name!r:.60}.")
     experiment, seed = usable_config(path)
     folder = RunFolder(Path(path))
     spec = config_spec(experiment.env, experiment.train.env_count)
@@ -318,6 +333,7 @@ def load_run(
     agent = make_agent(config, spec, seed, prepare(device, threads))
     fresh = agent.state_dict()
     checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
+    checkpoint.check_state(source, loaded.agent, fresh)
     agent.load_state_dict(_completed(loaded.agent, fresh))
     poses = np.concatenate([np.zeros((0, 3), np.float32), *loaded.poses])
     return LoadedRun(

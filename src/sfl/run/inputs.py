@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,7 +30,8 @@ from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.agents.sgm import SGMConfig
 from sfl.agents.sptm import SPTMConfig
 from sfl.core import modules
-from sfl.core.errors import CheckpointError, UsageError
+from sfl.core.errors import CheckpointError, FileError, UsageError
+from sfl.core.files import read_bytes
 from sfl.envs import DoomConfig, EnvConfig, GymConfig
 from sfl.learners.networks import NetworkConfig
 from sfl.nn.weights import SHIPPED
@@ -125,10 +127,10 @@ def read_inputs(run: Path) -> Inputs:
     if not file.is_file():
         return Inputs()
     try:
-        body = json.loads(file.read_bytes())
+        body = json.loads(read_bytes(file))
         files = tuple(_checked(Input(**one)) for one in body["files"])
         return Inputs(_words(body["folder"]), files, tuple((_words(a), _words(b)) for a, b in body["modules"].items()))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, FileError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{file} cannot be read ({type(error).__name__}: {error!s:.80}); copy the run again."
         ) from error
@@ -183,7 +185,9 @@ def _present(folder: Path, one: Input, whole: bool) -> Path | None:
 def _is(place: Path, one: Input) -> bool:
     try:
         found = place.stat()
-        return found.st_size == one.bytes and _digest_at(place, found.st_mtime_ns, found.st_size) == one.sha256
+        regular = stat.S_ISREG(found.st_mode)  # a device has no bytes, and no end
+        same = regular and found.st_size == one.bytes
+        return same and _digest_at(place, found.st_mtime_ns, found.st_size) == one.sha256
     except OSError:
         return False
 

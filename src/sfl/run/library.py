@@ -183,7 +183,9 @@ class SFL:
         made._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, name)
         snapshot = checkpoint.load(Path(path) / "checkpoint", name, env_spec(envs[0], len(envs)) if envs else spec)
         made._check_env_count()
-        checkpoint.check_keys(Path(path), snapshot.agent.networks, made.agent.state_dict().networks)
+        fresh = made.agent.state_dict()
+        checkpoint.check_keys(Path(path), snapshot.agent.networks, fresh.networks)
+        checkpoint.check_state(Path(path), snapshot.agent, fresh)
         made.agent.load_state_dict(snapshot.agent)
         made.env_steps = snapshot.env_steps
         return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -31,13 +32,14 @@ class _Interrupt:
     """
 
     def __init__(self) -> None:
-        self.at_work = False
+        self.over = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.at_work or _is_importing(frame):
+        if _is_at_work(frame) and not _is_importing(frame):
+            raise KeyboardInterrupt
+        if not self.over:  # else the exit code is known, and perhaps being told: a second Ctrl-C comes too late
             say("sfl: stopped.")
             os._exit(130)
-        raise KeyboardInterrupt
 
 
 _interrupt = _Interrupt()
@@ -60,14 +62,26 @@ def begin() -> None:
             signal.signal(number, _interrupt)
 
 
-def work() -> None:
-    """The command has begun."""
-    _interrupt.at_work = True
+def work(command: Callable[[], int]) -> int:
+    """Run the command. Only in here Ctrl-C is an exception, for whoever called this to catch."""
+    _interrupt.over = False
+    try:
+        return command()
+    finally:
+        _interrupt.over = True
+
+
+def _is_at_work(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code is work.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def end() -> None:
     """All is done, and the exit code is known."""
-    _interrupt.at_work = False
+    _interrupt.over = True
     for number in _ANSWERED:
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_IGN)

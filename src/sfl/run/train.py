@@ -317,7 +317,10 @@ class _Training:
         folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
         self._noted = loaded.tables
-        checkpoint.check_keys(found.last, loaded.agent.networks, self.agent.state_dict().networks)
+        fresh = self.agent.state_dict()
+        checkpoint.check_keys(found.last, loaded.agent.networks, fresh.networks)
+        checkpoint.check_state(found.last, loaded.agent, fresh)
+        del fresh  # with a whole replay
         self.agent.load_state_dict(loaded.agent)
         restore_generator(self.rng, loaded.run["env"])
         self.window.restore(loaded.run["window"])

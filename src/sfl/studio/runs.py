@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sfl.agents import agent_name, field_score
-from sfl.core.errors import CheckpointError, SflError, UsageError
+from sfl.core.errors import CheckpointError, FileError, SflError, UsageError
+from sfl.core.files import read_bytes
 from sfl.envs import DoomConfig, MiniGridConfig, world_name
 from sfl.run import checkpoint
 from sfl.run.config import Experiment
@@ -177,7 +178,7 @@ class Run:
                 "graph",
                 name,
                 "graph.npz",
-                lambda place: "edge_sources.npy" in zipfile.ZipFile(place / "graph.npz").namelist(),
+                lambda place: "edge_sources.npy" in _members(place / "graph.npz"),
             )
         )
 
@@ -293,8 +294,8 @@ def fingerprint(folder: Path) -> str | None:
     """Of a checkpoint: equal as long as no file of it is another; None where there is none."""
     place = _place(folder)
     try:
-        body = b"" if place is None else (place / "format.json").read_bytes()
-    except OSError:
+        body = b"" if place is None else read_bytes(place / "format.json")
+    except (OSError, FileError):
         return None
     return None if place is None else hashlib.sha256(body).hexdigest()[:16]
 
@@ -325,6 +326,13 @@ def _place(folder: Path) -> Path | None:
     old = folder.with_name(folder.name + ".old")
     # The third look is for one that was renamed between the first two.
     return next((place for place in (folder, old, folder) if place.is_dir()), None)
+
+
+def _members(archive: Path) -> list[str]:
+    if not archive.is_file():  # a pipe would have to be waited for
+        raise FileError(f"{archive} is no file.")
+    with zipfile.ZipFile(archive) as packed:
+        return packed.namelist()
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
 import threading
@@ -39,7 +40,10 @@ def serve(studio: Studio, host: str, port: int, token: str | None, open_page: bo
     if open_page and sys.stdout.isatty():
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
-        _Server(settings, studio).run(sockets=[listener])
+        server = _Server(settings, studio)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a lost terminal ends it as SIGTERM does
+            signal.signal(signal.SIGHUP, server.handle_exit)
+        server.run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # that is how it ends
     finally:
@@ -73,7 +77,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of what cannot be a name
         raise UsageError(f"--host {host!r} is no address of this machine ({error}).") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

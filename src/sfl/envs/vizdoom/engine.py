@@ -40,9 +40,9 @@ def read_engine(folder: Path) -> Engine | None:
     """The engine that was last started in a folder, as the launcher noted it."""
     try:
         process, instance = (folder / "engine.txt").read_text(encoding="utf-8").split()
+        return Engine(int(process), instance)
     except (FileNotFoundError, ValueError):  # not started yet, or being written just now
         return None
-    return Engine(int(process), instance)
 
 
 def last_words(log: Path) -> str:

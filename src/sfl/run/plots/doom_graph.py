@@ -100,7 +100,7 @@ def _at(names: Sequence[str]) -> str:
 
 def early_run(run: LoadedRun) -> LoadedRun | None:
     """The run as it was at the first earlier checkpoint with landmarks; None where none was kept."""
-    steps = sorted(int(path.name) for path in run.folder.checkpoints.glob("*") if path.name.isdigit())
+    steps = sorted(map(int, run.folder.history_names()))
     for earlier in (step for step in steps if step < run.env_steps):
         kept = load_run(run.folder.path, run.folder.history(earlier).name, device="cpu")
         if len(kept.landmark_poses) > 1:

@@ -108,7 +108,7 @@ def _sweep(temporary: Path) -> None:
     """Remove what tasks that were killed have left on this node: a run's replay can have gigabytes."""
     for folder in temporary.glob(f"{SCRATCH}*-*"):
         owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdigit() and not _is_alive(int(owner)):
+        if owner.isascii() and owner.isdigit() and not _is_alive(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -365,7 +365,7 @@ def connect(address: str) -> Any:
 
 def _require_answer(address: str) -> None:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
+    if not host or not (port.isascii() and port.isdigit()) or "/" in host:
         raise UsageError(f"--address must be auto or HOST:PORT of a Ray cluster's head, got {address!r}.")
     try:
         socket.create_connection((host, int(port)), ANSWER_WITHIN).close()

@@ -107,7 +107,7 @@ def this_machine() -> Machine:
 
 def _free_on(name: str, free: Mapping[str, int]) -> int:
     """MB free on the GPU that CUDA calls so; 0: there is none."""
-    if name.isdigit():
+    if name.isascii() and name.isdigit():
         return [*free.values(), 0][min(int(name), len(free))]
     if name.startswith("MIG"):
         return MAZE_NEED.gpu_memory  # a part of a GPU, whose size the driver says elsewhere: one run at a time
