@@ -176,7 +176,7 @@ class Besieged:
             until(lambda: _drafts(checkpoints) == 0, command, LONGEST)
         if files == 8:
             return until(last.exists, command, LONGEST, pause=0)
-        return until(lambda: _drafts(checkpoints) > files, command, LONGEST, pause=0.0002)
+        return until(lambda: _drafts(checkpoints) > files, command, LONGEST, pause=0.001)
 
     # ---- after a strike
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -72,6 +72,10 @@ class Sample:
     outside_mb: float
 
 
+EMPTY = Sample(0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0.0)
+STUDIO = "studio"
+
+
 def look(command: Command, room: Room, began: float, steps: int) -> Sample:
     """At everything, now."""
     family = [command.process.pid, *command.children()]
@@ -119,13 +123,12 @@ def _outside(command: Command, room: Room) -> Iterator[int]:
 
 def verdict(samples: Sequence[Sample], full_at: int, kept: int) -> list[str]:
     """One line for each promise; a broken one begins with BROKEN. `kept`: bytes that a step may keep."""
-    warm_up = SETTLED * samples[-1].seconds
-    later = [one for one in samples if one.steps >= full_at and one.seconds >= warm_up]
+    later = settled(samples, full_at)
     if len(later) < 8:
         return ["BROKEN: too few samples after the replay was full"]
     return [
-        *_memory("the command", [(one.seconds, one.main_mb - kept * one.steps / 1e6) for one in later]),
-        *_memory("workers and games", [(one.seconds, one.others_mb) for one in later]),
+        _memory("the command", growth(later, kept)),
+        _memory("workers and games", growth(later, 0, others=True)),
         _constant("descriptors of the command", [one.descriptors for one in later]),
         _constant("descriptors of workers and games", [one.other_descriptors for one in later]),
         _constant("files outside of the run folder", [one.outside_files for one in later]),
@@ -133,15 +136,28 @@ def verdict(samples: Sequence[Sample], full_at: int, kept: int) -> list[str]:
     ]
 
 
-def _memory(whose: str, points: Sequence[tuple[float, float]]) -> list[str]:
-    """MB an hour: the slope between medians of pieces of the time, which a save or an evaluation does not move."""
+def settled(samples: Sequence[Sample], full_at: int) -> list[Sample]:
+    """Those after the replay was full and caches were filled."""
+    warm_up = SETTLED * samples[-1].seconds
+    return [one for one in samples if one.steps >= full_at and one.seconds >= warm_up]
+
+
+def growth(samples: Sequence[Sample], kept: int, others: bool = False) -> float:
+    """MB an hour, beyond what steps may keep: the slope between medians of pieces of the time.
+
+    A save or an evaluation does not move the median of a piece. `others`: of workers and games, not of the command.
+    """
+    points = [(one.seconds, one.others_mb if others else one.main_mb - kept * one.steps / 1e6) for one in samples]
     pieces = [
         np.median(np.array(piece), axis=0) for piece in np.array_split(np.array(points), min(12, len(points) // 2))
     ]
     slopes = [3600 * (b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(pieces, 2)]
-    growth = float(np.median(slopes))
-    said = f"memory of {whose}: {growth:+.1f} MB an hour, of {MOST_GROWTH:g} allowed"
-    return [said if growth < MOST_GROWTH else f"BROKEN: {said}"]
+    return float(np.median(slopes))
+
+
+def _memory(whose: str, grown: float) -> str:
+    said = f"memory of {whose}: {grown:+.1f} MB an hour, of {MOST_GROWTH:g} allowed"
+    return said if grown < MOST_GROWTH else f"BROKEN: {said}"
 
 
 def _constant(what: str, values: Sequence[float], slack: float = 0.0) -> str:
@@ -295,6 +311,11 @@ def write(out: Path, name: str, samples: Sequence[Sample]) -> None:
         writer.writerows([name, *astuple(one)] for one in samples[::step])
 
 
+def sample(row: dict[str, str]) -> Sample:
+    """What was seen, from its row."""
+    return Sample(*(type(kind)(row[name]) for name, kind in asdict(EMPTY).items()))
+
+
 def main() -> int:
     """Watch one thing for some time."""
     parser = argparse.ArgumentParser(
@@ -322,7 +343,7 @@ def main() -> int:
             command, samples, lines = studio(options.studio, options.minutes, room)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    write(options.out, options.run or "studio", samples)
+    write(options.out, options.run or STUDIO, samples)
     last = samples[-1]
     print(f"{command}\n{last.seconds / 60:.1f} minutes, {last.steps:,} steps or requests, {len(samples)} looks")
     print(*lines, sep="\n")
