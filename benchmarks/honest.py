@@ -27,6 +27,7 @@ from sfl.agents import make_agent
 from sfl.agents.random_agent import RandomConfig
 from sfl.core.errors import SflError, UsageError
 from sfl.envs import GymConfig, Task
+from sfl.run.diagnosis import diagnose, read_facts
 from sfl.run.evaluate import evaluate
 from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import LoadedRun, config_spec, load_run
@@ -244,6 +245,8 @@ class Row:
     edges: int
     env_steps: int
     seed: int
+    findings: str
+    """What the run itself says of its failure, its worst finding first."""
 
 
 def wilson(successes: int, tries: int) -> tuple[float, float]:
@@ -285,6 +288,7 @@ def examine(run: LoadedRun, name: str, world: World) -> list[Row]:
     """One row for each level."""
     chance = make_agent(RandomConfig(), config_spec(world.env), run.seed, "cpu")
     printed = [row for row in run.episode_rows() if row.env_steps == run.env_steps]
+    findings = "; ".join(finding.name for finding in diagnose(read_facts(run.folder.path)))
     rows = []
     for level, goals in thirds(world.truth()).items():
         own = [row.success for row in printed if row.level == level]
@@ -313,6 +317,7 @@ def examine(run: LoadedRun, name: str, world: World) -> list[Row]:
                 len(run.graph["edge_weights"]),
                 run.env_steps,
                 run.seed,
+                findings,
             )
         )
     return rows
