@@ -5,7 +5,9 @@ And one small trained run for all tests that only look at one.
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,3 +35,12 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     landmarks = replace(agent.landmarks, localize_threshold=0.5, add_threshold=0.999)
     experiment = replace(experiment, agent=replace(agent, landmarks=landmarks))
     return train(experiment, 0, tmp_path_factory.mktemp("runs"), "cpu").path
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Python does not look for objects that refer to themselves: what is let go either goes at once or stays."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+import weakref
 
 import numpy as np
 import pytest
@@ -76,6 +77,17 @@ def test_evaluating_does_not_disturb_training(name: str) -> None:
         evaluate(watched.agent.policy(seed=5), envs, GOAL_TASKS)
         assert alone.go(25) == watched.go(25)
     assert_same_state(alone.agent.state_dict(), watched.agent.state_dict())
+
+
+@every_agent
+@pytest.mark.usefixtures("uncollected")
+def test_a_policy_goes_when_it_is_let_go(name: str) -> None:
+    """An object that refers to itself stays until Python looks for such: memory grew by that of old evaluations."""
+    policy = start(name, 150).agent.policy(seed=5)
+    evaluate(policy, fourrooms(2, goal_terminates=True), GOAL_TASKS)
+    reference = weakref.ref(policy)
+    del policy
+    assert reference() is None
 
 
 @every_agent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def test_the_replay_gives_back_the_states_that_were_seen(encoder: str, views: Ar
         seen = [place for place, frame in zip(places, state, strict=True) if not torch.equal(frame, source.stacks.fill)]
         assert seen[-1] in range(PLACES)
         assert all((b - a) % PLACES in (1, PLACES - 1) for a, b in itertools.pairwise(seen))
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_a_policy_goes_when_it_is_let_go(encoder: str, views: Array) -> None:
+    agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
+    Ring(views, agent).go(100)
+    reference = weakref.ref(agent.policy(0))
+    assert reference() is None
 
 
 def test_it_learns_and_builds_a_graph(encoder: str, views: Array) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -20,10 +22,26 @@ def test_on_the_cpu_it_is_the_plain_call() -> None:
 
 def test_a_recording_reads_its_own_copies_of_what_it_is_called_with() -> None:
     first = torch.zeros(3)
-    double = _Recording(lambda x: (2 * x,), (first,))
+    double = _Recording(lambda: lambda x: (2 * x,), (first,))
     first += 5
     assert double((torch.ones(3),))[0].tolist() == [2, 2, 2]
     assert double((first,))[0].tolist() == [10, 10, 10]
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_an_object_with_a_replayed_method_goes_when_it_is_let_go() -> None:
+    class Doubler:
+        def __init__(self) -> None:
+            self.double = Replayed(self._double, CPU)
+
+        def _double(self, x: Tensor) -> tuple[Tensor]:
+            return (2 * x,)
+
+    doubler = Doubler()
+    assert doubler.double(torch.ones(2))[0].tolist() == [2, 2]
+    reference = weakref.ref(doubler)
+    del doubler
+    assert reference() is None
 
 
 @needs_gpu

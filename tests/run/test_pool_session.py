@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -70,6 +71,15 @@ class Diary:
 
     def explain(self, env_index: int) -> Explanation:
         return Explanation()
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_what_games_share_goes_with_their_session() -> None:
+    with playing(2, listed(seeded(0))) as session:
+        assert len(list(rollout(Diary(), session))) == 5
+        board = weakref.ref(session._pool.crew.board)
+    del session
+    assert board() is None
 
 
 def test_halves_take_turns_and_steps_come_in_the_order_of_acting() -> None:

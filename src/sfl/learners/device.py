@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MethodType
+from weakref import WeakMethod
 
 import numpy as np
 import torch
@@ -146,11 +148,16 @@ class Captured:
         main.wait_stream(side)
 
 
+Work = Callable[[], Callable[..., tuple[Tensor, ...]] | None]
+"""Gives a function of tensors; None when the object whose method it was has gone."""
+
+
 class Replayed:
     """A function of tensors that come in the same few shapes again and again; on a GPU each of these becomes a graph.
 
     Each shape goes with one type of numbers. A result is good until the next call. Other tensors that the function
-    reads or writes must stay where they are; when they do not, `forget`.
+    reads or writes must stay where they are; when they do not, `forget`. A method does not keep its object alive: an
+    object that has this as a part would else refer to itself, and stay until Python looks for such circles.
     """
 
     PLAIN_CALLS = 20
@@ -159,20 +166,23 @@ class Replayed:
     GRAPH_LIMIT = 16
 
     def __init__(self, work: Callable[..., tuple[Tensor, ...]], device: torch.device) -> None:
-        self._work, self._device = work, device
+        self._work: Work = WeakMethod(work) if isinstance(work, MethodType) else lambda: work
+        self._device = device
         self._calls: dict[tuple[torch.Size, ...], int] = {}
         self._recordings: dict[tuple[torch.Size, ...], _Recording] = {}
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """What the function returns."""
+        work = self._work()
+        assert work is not None  # its object makes this call
         if self._device.type == "cpu":
-            return self._work(*inputs)
+            return work(*inputs)
         shapes = tuple(tensor.shape for tensor in inputs)
         recording = self._recordings.get(shapes)
         if recording is None:
             calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
             if calls <= self.PLAIN_CALLS or len(self._recordings) == self.GRAPH_LIMIT:
-                return self._work(*inputs)
+                return work(*inputs)
             recording = self._recordings[shapes] = _Recording(self._work, inputs)
         return recording(inputs)
 
@@ -185,7 +195,7 @@ class Replayed:
 class _Recording:
     """A function of tensors of certain shapes: the same places in memory for inputs and results every time."""
 
-    def __init__(self, work: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> None:
+    def __init__(self, work: Work, inputs: tuple[Tensor, ...]) -> None:
         self._work, self._inputs = work, tuple(tensor.clone() for tensor in inputs)
         self._results: tuple[Tensor, ...] = ()
         self._run = Captured(self._remember, inputs[0].device)
@@ -197,4 +207,6 @@ class _Recording:
         return self._results
 
     def _remember(self) -> None:
-        self._results = self._work(*self._inputs)
+        work = self._work()
+        assert work is not None
+        self._results = work(*self._inputs)

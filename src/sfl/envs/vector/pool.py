@@ -73,6 +73,10 @@ class GameStep:
         return np.asarray(self.ended & ~self.truncated)
 
 
+def _no_more(game: int) -> None:
+    """The source of a pool that is closed."""
+
+
 class GamePool:
     """Games in worker processes, in halves that take turns: one half plays while the other's frames are looked at.
 
@@ -188,6 +192,7 @@ class GamePool:
 
     def close(self) -> None:
         """End all games and leave nothing behind."""
+        self._source = _no_more  # it may be a method of whoever has this pool: neither would go before a collection
         self.crew.close()
 
     def __enter__(self) -> Self:
