@@ -114,6 +114,7 @@ class Session:
                 player.close()
             except Exception:  # the others are to be closed all the same
                 confess("a world did not close:")
+        self._players = ()  # events are kept for a while, agents and worlds are not
         self._over = True
         self._tell([])
 
