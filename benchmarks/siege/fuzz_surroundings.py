@@ -15,7 +15,7 @@ LONG = Limits(seconds=40)
 VARIABLES: dict[str, tuple[str | None, ...]] = {
     "LANG": ("C", "POSIX", "", "de_DE.ISO-8859-1", "xx_XX", None),
     "LC_ALL": ("C", "POSIX", "tr_TR.UTF-8", "nonsense", ""),
-    "PYTHONIOENCODING": ("ascii", "latin-1", "utf-16", "ascii:strict", "cp1252", ":replace"),
+    "PYTHONIOENCODING": ("ascii", "latin-1", "utf-8:strict", "ascii:strict", "cp1252", ":replace"),
     "PYTHONUTF8": ("0", "1"),
     "COLUMNS": ("1", "0", "-1", "2", "10", "100000", "x", "", None),
     "LINES": ("0", "1", "x"),

@@ -130,6 +130,7 @@ def test_what_are_no_tasks_is_refused() -> None:
         ({"worlds": []}, r"worlds must be a configuration or environments, at least one, got \[\]"),
         ({"worlds": "sfl/FourRoom-v0"}, "worlds must be a configuration or environments, at least one, got 'sfl/"),
         ({"parallel": -1}, "parallel must be 1 or more, got -1"),
+        ({"parallel": np.zeros(3)}, r"parallel must be 1 or more, got array\(\[0\., 0\., 0\.\]\)"),
         ({"seed": -1}, "seed must be 0 or more, got -1"),
     ],
 )
@@ -161,3 +162,5 @@ def test_tasks_are_those_of_an_experiment_not_of_a_name() -> None:
         sfl.tasks_of(FOURROOM, seed=-1)
     with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'sfl-fourroom'; sfl\.experiments\.get"):
         sfl.tasks_of("sfl-fourroom")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"episodes must be a number, got array\(\[0\., 0\.\]\)"):
+        sfl.tasks_of(FOURROOM, episodes=np.zeros(2))  # type: ignore[arg-type]

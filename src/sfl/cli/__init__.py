@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
     streams.open_closed()
     streams.spell_out_what_has_no_letter()
+    os.environ["MPLBACKEND"] = "agg"  # commands draw into files; what else is asked for may need a screen, or not exist
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep its list of fonts
     sweep()
     try:

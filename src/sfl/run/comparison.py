@@ -48,6 +48,8 @@ def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None)
     if not isinstance(experiment, Experiment):
         raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
     _require_seed(seed)
+    fits = episodes is None or isinstance(episodes, int | np.integer)
+    require(fits, f"episodes must be a number, got {episodes!r:.60}.")
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
     return TaskSet(experiment.env, tuple(eval_tasks(experiment.env, config, seed)), config.parallel)
 
@@ -70,7 +72,8 @@ def evaluate(
     listed, where = _world_of(tasks, worlds)
     _require_methods(agent)
     _require_seed(seed)
-    require(parallel is None or parallel >= 1, f"parallel must be 1 or more, got {parallel}.")
+    fits = parallel is None or (isinstance(parallel, int | np.integer) and parallel >= 1)
+    require(fits, f"parallel must be 1 or more, got {parallel!r:.60}.")
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
     spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
     checked = CheckedAgent(agent, spec)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from h11 import LocalProtocolError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -15,6 +17,9 @@ from sfl.studio.answers import NotHereError, NotReadyError, encode
 
 MOST_BYTES = 8 << 20
 """Of the body of a request."""
+
+CUT = (asyncio.CancelledError, LocalProtocolError)
+"""What ends an answer that nobody waits for any more: the server ends, or what came meanwhile was no HTTP."""
 
 STATUS = {NotHereError: 404, NotReadyError: 409, UsageError: 400}
 """Of errors that a request can cause; any other of ours is 422."""

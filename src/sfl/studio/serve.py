@@ -11,11 +11,11 @@ import threading
 import webbrowser
 
 import uvicorn
-from h11 import LocalProtocolError
 
 from sfl.core.config import require
 from sfl.core.errors import UsageError
 from sfl.run.device import resolve
+from sfl.studio.requests import CUT
 from sfl.studio.safety import EVERYWHERE, own_names, token_for
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
@@ -64,11 +64,8 @@ class _Server(uvicorn.Server):
 
 
 def was_no_cut(record: logging.LogRecord) -> bool:
-    """False for the traceback of an answer that was cut off: nobody here made an error.
-
-    The server ends, or what came over the connection meanwhile was no HTTP, so that nothing more may be sent on it.
-    """
-    return not (record.exc_info and isinstance(record.exc_info[1], (asyncio.CancelledError, LocalProtocolError)))
+    """False for the traceback of an answer that was cut off: nobody here made an error."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CUT))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from sfl.run.version import sfl_version
 from sfl.studio import live
 from sfl.studio.answers import NotHereError, encode
 from sfl.studio.curves import curves, require_runs, settings
-from sfl.studio.requests import Answer, BadRequestError, answering, problem
+from sfl.studio.requests import CUT, Answer, BadRequestError, answering, problem
 from sfl.studio.safety import Guard
 from sfl.studio.shared import Studio
 
@@ -156,7 +156,8 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    note(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
+    if not isinstance(error, CUT):
+        note(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
     return problem(500, "The server met an error of its own; its console says more.")
 
 
