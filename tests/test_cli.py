@@ -31,11 +31,11 @@ SOURCES = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 TINY = ["train", "sfl-fourroom", "--tiny", "--device", "cpu"]
 
 
-def sfl(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def sfl(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "sfl", *words],
         cwd=cwd,
-        env=SOURCES,
+        env=SOURCES | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -51,6 +51,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "success %" in done.stdout
     assert "evaluated at" in done.stderr
     return place / "runs" / "sfl-fourroom" / "seed-0003"
+
+
+def test_figures_are_files_whatever_matplotlib_is_told_to_draw_on(run: Path, tmp_path: Path) -> None:
+    drawn = sfl("plot", str(run), cwd=tmp_path, MPLBACKEND="nonsense")
+    assert drawn.returncode == 0, drawn.stderr
 
 
 def test_train_makes_the_run_folder(run: Path) -> None:
