@@ -335,8 +335,9 @@ def test_a_metric_nobody_declared_stops_the_run(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_folder_that_is_no_run_and_a_foreign_config_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a run folder"):
-        resume(tmp_path)
+    for path in (tmp_path, "x" * 5_000):
+        with pytest.raises(UsageError, match="is not a run folder"):
+            resume(path)
     (tmp_path / "config.json").write_text('{"experiment": {"kind": "Experiment"}, "seed": 0}')
     with pytest.raises(UsageError, match=r"missing .*'agent'.* unknown"):
         resume(tmp_path)

@@ -194,8 +194,9 @@ def tidy(run: RunFolder) -> None:
 def read_config(path: Path | str) -> tuple[Experiment, int]:
     """Experiment and seed of a run folder, as the user wrote them; `usable_config` finds the files that they name."""
     file = RunFolder(Path(path)).config
-    if not file.is_file():
-        raise UsageError(f"{path} is not a run folder (it has no config.json); give e.g. runs/sfl-fourroom/seed-0000.")
+    if not os.path.isfile(file):  # unlike Path.is_file() it says no to a name that is too long
+        given = f"{path!s:.300} is not a run folder (it has no config.json)"
+        raise UsageError(f"{given}; give e.g. runs/sfl-fourroom/seed-0000.")
     body = read_json(file)
     known = isinstance(body, dict) and {"experiment", "seed"} <= body.keys()
     if not known:
