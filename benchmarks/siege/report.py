@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.siege.case import Family, Outcome
 
+COLUMNS = ("family", "first_seed", "cases", "failures", "seconds", "what", "command")
 MOST_FAILURES = 400
 """Failures written as rows: the file stays small whatever happens."""
 
@@ -57,13 +58,21 @@ class Report:
         return lines
 
     def write(self, path: Path) -> None:
-        """Rows: one for each family with its counts, one for each failure."""
+        """Rows: one for each family with its counts, one for each failure; families not played keep their rows."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        old: list[list[str]] = []
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                old = [row for row in list(csv.reader(file))[1:] if row[0] not in self.tallies]
+        counts = [
+            [name, self.seed, tally.cases, tally.failures, f"{tally.seconds:.0f}", tally.about, ""]
+            for name, tally in self.tallies.items()
+        ]
+        failures = [
+            [one.case.family, one.case.seed, 1, 1, f"{one.seconds:.1f}", one.what[:300], one.case.command]
+            for one in self.failed[:MOST_FAILURES]
+        ]
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["family", "first_seed", "cases", "failures", "seconds", "what", "command"])
-            for name, tally in self.tallies.items():
-                writer.writerow([name, self.seed, tally.cases, tally.failures, f"{tally.seconds:.0f}", tally.about, ""])
-            for outcome in self.failed[:MOST_FAILURES]:
-                case, seconds = outcome.case, f"{outcome.seconds:.1f}"
-                writer.writerow([case.family, case.seed, 1, 1, seconds, outcome.what[:300], case.command])
+            writer.writerow(COLUMNS)
+            writer.writerows(sorted([*old, *counts, *failures], key=lambda row: (row[6] != "", row[0])))
