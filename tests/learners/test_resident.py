@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -183,3 +185,11 @@ def test_on_a_gpu_the_loss_is_reported_now_and_then(monkeypatch: pytest.MonkeyPa
     reports = [steps.update(make_batch(2, STEPS, seed)) for seed in range(5)]
     assert [bool(report) for report in reports] == [False, False, True, False, True]
     assert all(np.isfinite(value) for report in reports for value in report.values())
+
+
+def test_batches_beyond_what_numbers_count_are_too_large_for_torch() -> None:
+    """In torch's own words, which become the line that this does not fit into memory."""
+    learner, store = make_learner({})
+    learner.config = replace(learner.config, batch_size=2**63 - 1)
+    with pytest.raises(RuntimeError, match="overflow"):
+        ResidentSteps(learner, store, STACK, CPU)

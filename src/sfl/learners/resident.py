@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -40,8 +42,9 @@ class ResidentSteps:
         self._size, self._fixed = config.batch_size, device.type == "cuda" if fixed is None else fixed
         rows = (self._size,)
         shapes = ((*rows, config.n_step + 1, stack), rows, rows, (*rows, config.n_step), rows)
-        lengths = [int(np.prod(shape)) for shape in shapes]
-        self._input = torch.zeros(sum(lengths), dtype=torch.int32, device=device)
+        lengths = [math.prod(shape) for shape in shapes]
+        room = (sum(lengths) // self._size, self._size)  # torch itself says of two sizes that are too much
+        self._input = torch.zeros(room, dtype=torch.int32, device=device).view(-1)
         parts = [part.view(shape) for part, shape in zip(self._input.split(lengths), shapes, strict=True)]
         self._places, self._actions, self._forgetful = parts[:3]
         self._weights, self._ahead_weights = (part.view(torch.float32) for part in parts[3:])

@@ -29,7 +29,8 @@ class ResidentUVFA:
         size, device = learner.config.batch_size, learner.device
         self._learner, self._store, self._same, self._size = learner, store, same, size
         lengths = [3 * stack * size, size, size]
-        self._input = torch.zeros(sum(lengths), dtype=torch.int32, device=device)
+        room = (3 * stack + 2, size)  # torch itself says of two sizes that are too much
+        self._input = torch.zeros(room, dtype=torch.int32, device=device).view(-1)
         places, self._actions, self._told = self._input.split(lengths)
         self._places = places.view(size, 3, stack)
         self._rows = torch.arange(3 * size, device=device).view(size, 3)
