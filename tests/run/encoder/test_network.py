@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import math
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from sfl.agents.controller import ControllerAgent, ControllerConfig
@@ -22,10 +25,12 @@ from sfl.learners.reachability import Reachability, ReachabilityDraw
 from sfl.learners.retrieval import RetrievalConfig, RetrievalNetwork
 from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_networks
+from sfl.run.encoder import network as network_training
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks
-from sfl.run.encoder.network import NETWORKS, Name, command, prepare_network
+from sfl.run.encoder.network import NETWORKS, Name, command, prepare_network, train_networks
 from sfl.run.encoder.train import Curve, descend
+from sfl.run.interrupt import StopRequest
 from sfl.run.pretraining import pretraining_of
 
 from .made import made_walks
@@ -51,7 +56,29 @@ def walks_with_a_way() -> Walks:
 
 def learn(name: Name, recipe: NetworkRecipe, walks: Walks) -> tuple[torch.nn.Module, Curve]:
     network, judge = prepare_network(name, recipe, walks, spawn(recipe.seed, ["init", "draw"]), "cpu")
-    return network, descend(recipe, network, judge, name, None)
+    with StopRequest() as stop:
+        return network, descend(recipe, network, judge, name, None, stop)
+
+
+def test_ctrl_c_ends_the_training_of_all_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second was trained all the same, for hours."""
+
+    def interrupted(*words: Any) -> Any:
+        network, judge = prepare_network(*words)
+
+        def judged() -> Any:
+            signal.raise_signal(signal.SIGINT)
+            return judge()
+
+        return network, judged
+
+    monkeypatch.setattr(network_training, "collect", lambda *words: walks_with_a_way())
+    monkeypatch.setattr(network_training, "prepare_network", interrupted)
+    out = tmp_path / "both.safetensors"
+    train_networks(("retrieval", "locomotion"), replace(SMALL, steps=100_000), out, "cpu")
+    with safe_open(out, "pt") as file:
+        assert {key.partition(".")[0] for key in file.keys()} == {"retrieval"}  # noqa: SIM118
+        assert file.metadata()["networks"] == "retrieval"
 
 
 def test_locomotion_is_learned() -> None:

@@ -31,6 +31,7 @@ from sfl.run.encoder.card import changed, recipe_lines, training_card, training_
 from sfl.run.encoder.config import NetworkRecipe
 from sfl.run.encoder.data import Walks, collect
 from sfl.run.encoder.train import Judged, check_out, descend
+from sfl.run.interrupt import StopRequest
 from sfl.run.pretraining import WALKS_OF, cards_in
 
 Name = Literal["retrieval", "locomotion"]
@@ -50,7 +51,8 @@ def train_networks(
 ) -> None:
     """Train networks one after the other on the same walks, each for an equal share of the time, into one file.
 
-    The loss curve of each (.csv) and a model card (.md) go beside it.
+    Ctrl-C ends it early: the file has the networks that were begun. The loss curve of each (.csv) and a model card
+    (.md) go beside it.
     """
     curves = _curve_files(names, out)
     check_out(out, force, [out.with_suffix(".md"), *curves.values()])
@@ -60,19 +62,22 @@ def train_networks(
     collected = time.monotonic() - started
     share = None if recipe.seconds is None else (recipe.seconds - collected) / len(names)
     public, named, cards = replace(recipe, maze_dir=None), dict[str, Tensor](), dict[str, dict[str, str]]()
-    for name in names:
-        started = time.monotonic()
-        network, loss_of_batch = prepare_network(name, recipe, walks, spawn(recipe.seed, ["init", "draw"]), device)
-        curve = descend(recipe, network, loss_of_batch, f"{name} network", share)
-        times = {} if cards else {"collecting": collected}
-        times["training"] = time.monotonic() - started
-        shared = {WALKS_OF: names[0]} if cards else {}
-        cards[name] = training_card(public, command(names, public, out), walks, curve, times, device) | shared
-        named |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
-        if curve:
-            write_rows(curves[name], curve)
-    alone = cards[names[0]] if len(names) == 1 else {}
-    save_networks(named, out, alone | {"networks": " ".join(sorted(names)), "cards": json.dumps(cards)})
+    with StopRequest() as stop:
+        for name in names:
+            started = time.monotonic()
+            network, loss_of_batch = prepare_network(name, recipe, walks, spawn(recipe.seed, ["init", "draw"]), device)
+            curve = descend(recipe, network, loss_of_batch, f"{name} network", share, stop)
+            times = {} if cards else {"collecting": collected}
+            times["training"] = time.monotonic() - started
+            shared = {WALKS_OF: names[0]} if cards else {}
+            cards[name] = training_card(public, command(names, public, out), walks, curve, times, device) | shared
+            named |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
+            if curve:
+                write_rows(curves[name], curve)
+            if stop.asked:
+                break
+    alone = cards[names[0]] if len(cards) == 1 else {}
+    save_networks(named, out, alone | {"networks": " ".join(sorted(cards)), "cards": json.dumps(cards)})
     write_whole(out.with_suffix(".md"), _page(out, cards, public).encode(), force=True)
 
 

@@ -127,11 +127,17 @@ def fit(
         return (*objective(encoder, frames, pairs), 2 * len(pairs.walks))
 
     learning = nn.ModuleList([encoder, objective])
-    return descend(recipe, learning, loss_of_batch, f"encoder {recipe.kind}", seconds)
+    with StopRequest() as stop:
+        return descend(recipe, learning, loss_of_batch, f"encoder {recipe.kind}", seconds, stop)
 
 
 def descend(
-    recipe: LearningConfig, learning: nn.Module, loss_of_batch: Callable[[], Judged], title: str, seconds: float | None
+    recipe: LearningConfig,
+    learning: nn.Module,
+    loss_of_batch: Callable[[], Judged],
+    title: str,
+    seconds: float | None,
+    stop: StopRequest,
 ) -> Curve:
     """Gradient steps on whatever `loss_of_batch` draws, for so many seconds or as many as the recipe says."""
     device = next(learning.parameters()).device.type
@@ -139,19 +145,18 @@ def descend(
     optimiser = _optimiser(learning, recipe.weight_decay, device)
     reporter = Reporter(title)
     torch.backends.cudnn.benchmark = True  # every batch has the same shape
-    with StopRequest() as stop:
-        for share in clock(recipe.steps, seconds):
-            for group in optimiser.param_groups:
-                group["lr"] = recipe.learning_rate * one_cycle(share)
-            with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-                loss, metrics, images = loss_of_batch()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            reporter.add(share, images, metrics)
-            if stop.asked:
-                note("Stopped early: what was learned so far is kept.")
-                break
+    for share in clock(recipe.steps, seconds):
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * one_cycle(share)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
+            loss, metrics, images = loss_of_batch()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        reporter.add(share, images, metrics)
+        if stop.asked:
+            note("Stopped early: what was learned so far is kept.")
+            break
     return reporter.finish()
 
 
