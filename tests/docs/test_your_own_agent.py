@@ -43,6 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part in ("src/sfl", "tests/agents"):
         shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__", "demo", "*.safetensors"))
     shutil.copy(ROOT / "pyproject.toml", root)
+    shutil.copy(ROOT / "tests" / "conftest.py", root / "tests")
     (code,) = blocks(PAGE, "python")
     (root / "src/sfl/agents/my_atlas.py").write_text(code)
     for patch in blocks(PAGE, "diff"):
@@ -75,4 +76,4 @@ def test_the_agent_keeps_the_contract(project: Path) -> None:
     said = run(
         project, "pytest", "-q", "-p", "no:cacheprovider", "tests/agents/test_contract.py", "-k", "atlas or every"
     )
-    assert "9 passed" in said
+    assert "10 passed" in said
