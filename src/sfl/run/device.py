@@ -41,6 +41,14 @@ def _keep_freed_memory() -> None:
         mallopt(trim_threshold, 256 << 20)
 
 
+def give_back_freed_memory() -> None:
+    """To the system, now and then: what evaluations and saves took lies in pieces, and more of it every time."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+
 def resolve(device: str) -> str:
     """Turn `auto` into the device there is; refuse one that is not."""
     import torch

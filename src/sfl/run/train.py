@@ -20,7 +20,7 @@ from sfl.run import checkpoint, folder
 from sfl.run.boards import Boards
 from sfl.run.chance import is_random, keep_rows, kept_rows, random_rows
 from sfl.run.config import Experiment
-from sfl.run.device import memory_in_use, prepare
+from sfl.run.device import give_back_freed_memory, memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
 from sfl.run.explorer import Explorer, lend_explorer
 from sfl.run.folder import RunFolder
@@ -309,6 +309,8 @@ class _Training:
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
         checkpoint.save(self.folder.last, snapshot)
+        del snapshot
+        give_back_freed_memory()
 
     def restore(self, found: RunFolder) -> None:
         """Take up the state of the run's last checkpoint."""
