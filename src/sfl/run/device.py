@@ -48,7 +48,6 @@ def give_back_freed_memory() -> None:
         trim(0)
 
 
-
 def resolve(device: str) -> str:
     """Turn `auto` into the device there is; refuse one that is not."""
     import torch
