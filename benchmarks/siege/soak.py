@@ -112,10 +112,16 @@ def _outside(command: Command, room: Room) -> Iterator[int]:
     """The sizes of files that are the command's and not in its run folder."""
     shared = Path(names.SHARED_MEMORY)
     found = [path for path in shared.glob("*") if any(path.name.endswith(one) for one in command.engines)]
-    for path in [*found, *room.tmp.rglob("*"), *room.home.rglob("*")]:
+    for path in [*found, *_below(room.tmp), *_below(room.home)]:
         with suppress(OSError):
             if path.is_file():
                 yield path.stat().st_size
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Its files; folders come and go meanwhile, which `Path.rglob` does not bear."""
+    for where, _, files in os.walk(folder):
+        yield from (Path(where) / file for file in files)
 
 
 # ---- verdict
