@@ -496,7 +496,7 @@ def _table_case(name: str, play: Table, seed: int, room: Room) -> str:
 
 
 SHORT = ("kill-grid-save", "kill-maze-everybody")
-"""The kinds of the short form: each kill costs the start of a command, and the suite has a test of every other kind."""
+"""The kinds of the short form: each kill costs the start of a command. The whole siege has all kinds."""
 
 
 def _family(name: str, about: str, world: World, play: Callable[[Room, Besieged], None], weight: float) -> Family:

@@ -76,6 +76,7 @@ def test_a_full_disk_behind_stdout_is_one_line_and_its_own_exit_code() -> None:
 
 
 def test_a_bar_on_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of it raises: that is all there is to see."""
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -101,6 +102,7 @@ def test_a_closed_or_missing_stderr_takes_no_lines(monkeypatch: pytest.MonkeyPat
         bar = Progress("a run", 10, 0)
         bar.evaluated({"eval/success_any": 0.5}, {})
         bar.close()
+    assert (tmp_path / "log").read_text() == ""
 
 
 def test_a_path_that_the_terminal_cannot_show_is_spelt_out() -> None:
