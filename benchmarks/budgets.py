@@ -13,7 +13,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from sfl.run.reproduce.budget_cells import CSV_COLUMNS, time_words
+from sfl.reproduce.budget import CSV_COLUMNS, time_words
 
 KEPT = Path(__file__).with_name("results") / "budgets.csv"
 

@@ -18,11 +18,11 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from sfl.core.errors import SflError, UsageError
+from sfl.errors import SflError, UsageError
 from sfl.run.chance import read_random
-from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
+from sfl.run.log import read_columns
 from sfl.run.metrics import METRICS
 
 INDICATORS = tuple(

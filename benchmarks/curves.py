@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from sfl.core.errors import SflError, UsageError
+from sfl.errors import SflError, UsageError
 from sfl.run.folder import read_episodes
-from sfl.run.plots.success import success_svg
+from sfl.show.curves import success_svg
 
 
 def draw(file: Path, pictures: dict[str, str], out: Path) -> list[Path]:

@@ -23,15 +23,15 @@ import gymnasium as gym
 import numpy as np
 
 from sfl import experiments
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.core.errors import SflError, UsageError
-from sfl.envs import GymConfig, Task
+from sfl.baselines.random import RandomConfig
+from sfl.errors import SflError, UsageError
+from sfl.registry import make_agent
 from sfl.run.diagnosis import diagnose, read_facts
 from sfl.run.evaluate import evaluate
 from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import LoadedRun, config_spec, load_run
 from sfl.run.train import train
+from sfl.worlds import GymConfig, Task
 
 HERE = Path(__file__).resolve().parent
 LEVELS = ("near", "middle", "far")

@@ -14,10 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sfl.reproduce.tables import TABLES, Column, Entry, Table, measure_of, paper_number
 from sfl.run.report import spread, summarise_runs
-from sfl.run.reproduce.measures import measure_of
-from sfl.run.reproduce.paper import paper_number
-from sfl.run.reproduce.tables import TABLES, Column, Entry, Table
 
 RESULTS = Path(__file__).with_name("results")
 GATHERED = ("minigrid", "doom", "baselines")

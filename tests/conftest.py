@@ -22,7 +22,7 @@ import pytest
 from hypothesis import settings
 
 from sfl import experiments
-from sfl.agents.sfl.config import SFLConfig
+from sfl.method.config import SFLConfig
 from sfl.run.train import train
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)

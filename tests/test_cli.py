@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from sfl.cli import main
-from sfl.core.files import write_text
+from sfl.files import write_text
 from sfl.run.checkpoint import FORMAT
 from sfl.run.evaluate import EPISODE_COLUMNS
 
@@ -107,7 +107,7 @@ def test_eval_and_report_print_json(run: Path, capsys: pytest.CaptureFixture[str
 def test_eval_takes_goals_as_poses_and_observations(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sfl.envs import MiniGridConfig, make_env
+    from sfl.worlds import MiniGridConfig, make_env
 
     observation, _ = make_env(MiniGridConfig()).reset(options={"goal": (2, 1, 0)})
     np.save(tmp_path / "goal.npy", observation["desired_goal"])
@@ -292,7 +292,7 @@ def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest
 
 def test_bench_writes_its_rows_into_a_folder_that_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"benchmark": "graph", "name": "one", "value": 2.5, "unit": "ms", "must": "", "held": ""}
-    monkeypatch.setattr("sfl.run.bench.bench", lambda name, experiments, doom: [row])
+    monkeypatch.setattr("benchmarks.bench.command.bench", lambda name, experiments, doom: [row])
     out = tmp_path / "not" / "yet" / "graph.csv"
     assert main(["bench", "graph", "--out", str(out)]) == 0
     assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"

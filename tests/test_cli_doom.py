@@ -16,9 +16,9 @@ import pytest
 
 from sfl import experiments
 from sfl.cli import main
-from sfl.core.config import from_json, to_json
-from sfl.envs import DoomConfig, world_name
-from sfl.run.config import Experiment
+from sfl.config import from_json, to_json
+from sfl.run.settings import Experiment
+from sfl.worlds import DoomConfig, world_name
 
 from .run.dooms import PAIRS, pairs_file
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 import pytest
 
 from sfl import experiments
-from sfl.agents import agent_name
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, recommended_for_frames
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.core.errors import UsageError
-from sfl.envs.config import DoomConfig
-from sfl.envs.mazes import own_mazes
-from sfl.learners.episodic_memory import BonusConfig
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.ec import BonusConfig, ECConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.errors import UsageError
+from sfl.method.config import FrameSFLConfig, SFLConfig, recommended_for_frames
+from sfl.registry import agent_name
+from sfl.worlds.config import DoomConfig
+from sfl.worlds.mazes.load import own_mazes
 
 
 def doom(name: str) -> DoomConfig:

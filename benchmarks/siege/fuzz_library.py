@@ -32,7 +32,7 @@ def _calls(seed: int, room: Room) -> str:
 def _try(dice: random.Random) -> int:
     """In the child: one call; sfl's own errors are how it refuses."""
     import sfl
-    from sfl.core.errors import SflError
+    from sfl.errors import SflError
 
     action = dice.choice(CALLS)
     values = [_thing(dice) for _ in range(4)]
@@ -146,7 +146,7 @@ def _restore(sfl: Any, dice: random.Random, values: list[Any]) -> None:
 
 
 def _world(sfl: Any, dice: random.Random, values: list[Any]) -> None:
-    from sfl.envs import GymConfig, MiniGridConfig
+    from sfl.worlds import GymConfig, MiniGridConfig
 
     makers: list[Callable[[], Any]] = [
         lambda: values[0],

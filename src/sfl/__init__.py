@@ -8,32 +8,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfl.run import starting
+from sfl.run import stopping as starting
 
 if starting.is_command():
     starting.begin()
 
-import sfl.envs  # noqa: F401  (registers the environments)
+import sfl.worlds  # noqa: F401  (registers the environments)
 
 if TYPE_CHECKING:
-    from sfl.agents.sfl.config import SFLConfig
-    from sfl.envs import GoalWrapper, make_env
-    from sfl.run.comparison import TaskSet, evaluate, tasks_of
+    from sfl.method.config import SFLConfig
+    from sfl.run.compare import TaskSet, evaluate, tasks_of
     from sfl.run.folder import load_run
-    from sfl.run.library import SFL
+    from sfl.run.sfl import SFL
+    from sfl.worlds import GoalWrapper, make_env
 
 __version__ = "0.1.0"
 
 __all__ = ["SFL", "GoalWrapper", "SFLConfig", "TaskSet", "__version__", "evaluate", "load_run", "make_env", "tasks_of"]
 
 _HOMES = {
-    "SFL": "sfl.run.library",
-    "SFLConfig": "sfl.agents.sfl.config",
-    "GoalWrapper": "sfl.envs",
-    "make_env": "sfl.envs",
-    "evaluate": "sfl.run.comparison",
-    "tasks_of": "sfl.run.comparison",
-    "TaskSet": "sfl.run.comparison",
+    "SFL": "sfl.run.sfl",
+    "SFLConfig": "sfl.method.config",
+    "GoalWrapper": "sfl.worlds",
+    "make_env": "sfl.worlds",
+    "evaluate": "sfl.run.compare",
+    "tasks_of": "sfl.run.compare",
+    "TaskSet": "sfl.run.compare",
     "load_run": "sfl.run.folder",
 }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.agents.sfl.memory import Candidate, LandmarkMemory
-from sfl.agents.sfl.representation import PsiSource
-from sfl.data.types import Array
-from sfl.graph.landmarks import LandmarkConfig
+from sfl.api import Array
+from sfl.method.landmarks import Candidate, LandmarkConfig, LandmarkMemory
+from sfl.method.states import PsiSource
 
 COS_30 = 0.866
 

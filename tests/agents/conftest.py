@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data.types import Array
+from sfl.api import Array
 
 from .ring import PLACES, make_encoder
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig, recommended_for_frames
-from sfl.data.types import Agent, Array, EnvSpec, Transitions
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorConfig
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.api import Agent, Array, EnvSpec, Transitions
+from sfl.method.config import FrameConfig, FrameSFLConfig, recommended_for_frames
+from sfl.method.edges import EdgeConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.successor import SuccessorConfig
+from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_encoder
 
 PLACES = 8

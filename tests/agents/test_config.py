@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sfl import experiments
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import (
+from sfl.errors import UsageError
+from sfl.method.agent import SFLAgent
+from sfl.method.config import (
     FrameSFLConfig,
     SFLConfig,
     TabularConfig,
@@ -18,7 +19,6 @@ from sfl.agents.sfl.config import (
     in_force,
     recommended,
 )
-from sfl.core.errors import UsageError
 
 from .worlds import FOURROOM
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.data.types import Agent
-from sfl.envs import Task
+from sfl.api import Agent
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.method.config import FrameSFLConfig
+from sfl.registry import AgentConfig, agent_name, make_agent
+from sfl.worlds import Task
 
 from .worlds import DOOM_LIKE, FOURROOM, TINY, Run, assert_same_state, evaluate, fourrooms
 

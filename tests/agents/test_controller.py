@@ -10,13 +10,12 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from sfl.agents import make_agent
-from sfl.agents.controller import ControllerAgent, ControllerConfig
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.data.types import GOAL, EnvSpec
-from sfl.envs import Task
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.retrieval import RetrievalConfig
+from sfl.api import GOAL, EnvSpec
+from sfl.baselines.controller import ControllerAgent, ControllerConfig
+from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.errors import CheckpointError, UsageError
+from sfl.registry import make_agent
+from sfl.worlds import Task
 
 from .worlds import Run, evaluate, make_corridor, one_hot
 

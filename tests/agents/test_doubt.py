@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl.memory import LandmarkMemory, Routes
-from sfl.data.types import GOAL, Array
+from sfl.api import GOAL, Array
+from sfl.method.landmarks import LandmarkMemory, Routes
 
 from .circle import Circle, admit, at, make_memory
 

@@ -8,17 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfl.agents.episodic_curiosity import ECConfig, EpisodicCuriosityAgent
-from sfl.agents.random_agent import RandomAgent, RandomConfig
-from sfl.agents.sgm import SGMAgent, SGMConfig
-from sfl.agents.sptm import SPTMAgent, SPTMConfig
-from sfl.core.errors import UsageError
-from sfl.data.types import Array, EnvSpec, Policy, Transitions
-from sfl.learners.episodic_memory import BonusConfig
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.ppo import PPOConfig
-from sfl.learners.retrieval import RetrievalConfig
-from sfl.learners.trail import TrailConfig
+from sfl.api import Array, EnvSpec, Policy, Transitions
+from sfl.baselines.ec import BonusConfig, ECConfig, EpisodicCuriosityAgent
+from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.random import RandomAgent, RandomConfig
+from sfl.baselines.sgm import SGMAgent, SGMConfig
+from sfl.baselines.sptm import SPTMAgent, SPTMConfig
+from sfl.baselines.walks import TrailConfig
+from sfl.errors import UsageError
 from sfl.run.rollout import EnvSession, Episode, rollout
 
 from .worlds import Run, make_corridor, one_hot

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents import agent_name, field_score
-from sfl.data.types import Array, FieldPolicy
-from sfl.envs import MiniGridConfig, make_env
+from sfl.api import Array, FieldPolicy
+from sfl.registry import agent_name, field_score
+from sfl.worlds import MiniGridConfig, make_env
 
 from .test_contract import CONFIGS, every_agent, start
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameConfig
-from sfl.agents.sfl.frames import FrameRepresentation
-from sfl.core.errors import UsageError
-from sfl.data.types import Array, Transitions
+from sfl.api import Array, Transitions
+from sfl.errors import UsageError
+from sfl.method.agent import SFLAgent
+from sfl.method.config import FrameConfig
+from sfl.method.learning import FrameRepresentation
 
 from .ring import CPU, PLACES, SPEC, with_memory
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sfl.frames import FrameRepresentation
-from sfl.core.errors import CheckpointError
-from sfl.data.types import Array
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.api import Array
+from sfl.errors import CheckpointError
+from sfl.method.agent import SFLAgent
+from sfl.method.config import FrameSFLConfig
+from sfl.method.learning import FrameRepresentation
+from sfl.nn.frames import FrameEncoder
 
 from .ring import CPU, PLACES, SPEC, Ring, config_of, goes_on, make_encoder, released, with_memory
 from .worlds import assert_same_state

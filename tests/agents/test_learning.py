@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import SFLConfig
-from sfl.data.types import EnvSpec
-from sfl.envs import Task
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
+from sfl.api import EnvSpec
+from sfl.baselines.random import RandomConfig
+from sfl.method.config import SFLConfig
+from sfl.method.edges import EdgeConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.navigator import NavigatorConfig
+from sfl.registry import make_agent
+from sfl.worlds import Task
 
 from .worlds import CORRIDOR_FEATURES, CORRIDOR_PSI, Run, evaluate, make_corridor, one_hot
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl import memory as memory_module
-from sfl.agents.sfl.memory import Candidate
+from sfl.method import landmarks as memory_module
+from sfl.method.landmarks import Candidate
 
 from .circle import COS_30, Circle, admit, angles, at, make_memory, propose
 

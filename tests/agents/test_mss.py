@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfl.agents import agent_name, make_agent, wants_poses
-from sfl.agents.mss.agent import MSSAgent
-from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
-from sfl.core.errors import UsageError
-from sfl.data.types import GOAL, Array, EnvSpec, Transitions
-from sfl.envs import Task
-from sfl.graph.soft_planning import MapConfig
-from sfl.learners.uvfa import UVFAConfig
+from sfl.api import GOAL, Array, EnvSpec, Transitions
+from sfl.baselines.mss.agent import MSSAgent
+from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.value import UVFAConfig
+from sfl.errors import UsageError
+from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run.rollout import EnvSession, FreeEpisodes, rollout
+from sfl.worlds import Task
 
 from .worlds import TINY, Run, evaluate, fourrooms, make_corridor, one_hot
 

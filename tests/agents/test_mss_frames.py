@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.mss.agent import MSSAgent
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.mss.experience import FrameExperience
-from sfl.core.errors import CheckpointError
-from sfl.data.types import Array
-from sfl.graph.soft_planning import MapConfig
-from sfl.learners.uvfa import UVFAConfig
+from sfl.api import Array
+from sfl.baselines.mss.agent import MSSAgent
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.states import FrameExperience
+from sfl.baselines.mss.value import UVFAConfig
+from sfl.errors import CheckpointError
 
 from .ring import PLACES, SPEC, Ring, goes_on, make_encoder
 from .worlds import assert_same_state

@@ -9,19 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents import AgentConfig, make_agent
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sgm import ATTEMPTS, SGMConfig
-from sfl.agents.sptm import GuideConfig, ShortcutConfig, SPTMConfig
-from sfl.data.types import Agent, Array
-from sfl.graph.sparse import SparseConfig
-from sfl.learners.episodic_memory import BonusConfig
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.networks import NetworkConfig
-from sfl.learners.ppo import PPOConfig
-from sfl.learners.retrieval import RetrievalConfig
-from sfl.learners.trail import TrailConfig
+from sfl.api import Agent, Array
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.ec import BonusConfig, ECConfig
+from sfl.baselines.networks import LocomotionConfig, NetworkConfig, RetrievalConfig
+from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.sgm import ATTEMPTS, SGMConfig, SparseConfig
+from sfl.baselines.sptm import GuideConfig, ShortcutConfig, SPTMConfig
+from sfl.baselines.walks import TrailConfig
+from sfl.registry import AgentConfig, make_agent
 
 from .ring import SPEC, Ring
 from .worlds import assert_same_state

@@ -11,20 +11,19 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameSFLConfig, MetricConfig, SFLConfig, by_reachability
-from sfl.agents.sfl.memory import Sight
-from sfl.agents.sfl.walker import Choice
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.data.types import Array, EnvSpec
-from sfl.envs import Task
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.learners.retrieval import Retrieval, RetrievalConfig
-from sfl.learners.state import module_state
-from sfl.learners.walk_replay import WalkReplay
+from sfl.api import Array, EnvSpec
+from sfl.baselines.networks import Retrieval, RetrievalConfig
+from sfl.baselines.random import RandomConfig
+from sfl.errors import CheckpointError, UsageError
+from sfl.method.agent import SFLAgent
+from sfl.method.config import FrameSFLConfig, MetricConfig, SFLConfig, by_reachability
+from sfl.method.edges import EdgeConfig
+from sfl.method.landmarks import LandmarkConfig, Sight
+from sfl.method.policy import Choice
+from sfl.nn.weights import module_state
+from sfl.registry import make_agent
+from sfl.replay.store import WalkReplay
+from sfl.worlds import Task
 
 from .ring import PLACES, SPEC, Ring, config_of
 from .worlds import (

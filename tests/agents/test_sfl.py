@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import SFLConfig, TabularConfig
-from sfl.agents.sfl.representation import LearnedRepresentation
-from sfl.data.types import EnvSpec, Metrics, Transitions
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorBatch, SuccessorConfig
-from sfl.learners.time_contrastive import FeatureConfig
+from sfl.api import EnvSpec, Metrics, Transitions
+from sfl.method.agent import SFLAgent
+from sfl.method.config import SFLConfig, TabularConfig
+from sfl.method.edges import EdgeConfig
+from sfl.method.features import FeatureConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.learning import LearnedRepresentation
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.successor import SuccessorBatch, SuccessorConfig
 from sfl.run.rollout import Step
 
 from .worlds import FOURROOM, TINY, Run, fourrooms, one_hot

@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.random_agent import RandomAgent, RandomConfig
-from sfl.agents.sgm import ATTEMPTS, SGMAgent, SGMConfig, SparseMemory
-from sfl.core.errors import UsageError
-from sfl.data.types import GOAL, AgentState, EnvSpec
-from sfl.envs import Task
-from sfl.graph.edges import Edges
-from sfl.graph.planning import Planner
-from sfl.graph.sparse import SparseConfig
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.retrieval import RetrievalConfig
-from sfl.learners.trail import TrailConfig
+from sfl.api import GOAL, AgentState, EnvSpec
+from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.random import RandomAgent, RandomConfig
+from sfl.baselines.sgm import ATTEMPTS, SGMAgent, SGMConfig, SparseConfig, SparseMemory
+from sfl.baselines.walks import TrailConfig
+from sfl.errors import UsageError
+from sfl.method.edges import Edges
+from sfl.method.planner import Planner
 from sfl.run.rollout import Step
+from sfl.worlds import Task
 
 from .views import teach, walk
 from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot, zigzag

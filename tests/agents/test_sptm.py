@@ -7,16 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfl.agents.random_agent import RandomAgent, RandomConfig
-from sfl.agents.sptm import Guide, GuideConfig, ShortcutConfig, SPTMAgent, SPTMConfig, farthest_waypoint, median_node
-from sfl.core.errors import UsageError
-from sfl.data.types import GOAL, Array, EnvSpec
-from sfl.envs import Task
-from sfl.graph.planning import Planner
-from sfl.graph.shortcuts import unit_edges
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.retrieval import RetrievalConfig
-from sfl.learners.trail import Trail, TrailConfig
+from sfl.api import GOAL, Array, EnvSpec
+from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.random import RandomAgent, RandomConfig
+from sfl.baselines.sptm import (
+    Guide,
+    GuideConfig,
+    ShortcutConfig,
+    SPTMAgent,
+    SPTMConfig,
+    farthest_waypoint,
+    median_node,
+    unit_edges,
+)
+from sfl.baselines.walks import Trail, TrailConfig
+from sfl.errors import UsageError
+from sfl.method.planner import Planner
+from sfl.worlds import Task
 
 from .views import teach, walk
 from .worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot

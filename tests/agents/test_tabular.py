@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents import make_agent
-from sfl.agents.sfl.config import TabularConfig
-from sfl.agents.sfl.tabular import TabularRepresentation
-from sfl.core.errors import SflError, UsageError
-from sfl.data.types import AgentState, Array, EnvSpec, Transitions
-from sfl.envs import GridWorld, draw_tasks
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
+from sfl.api import AgentState, Array, EnvSpec, Transitions
+from sfl.errors import SflError, UsageError
+from sfl.method.config import TabularConfig
+from sfl.method.edges import EdgeConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.tabular import TabularRepresentation
+from sfl.registry import make_agent
+from sfl.worlds import GridWorld, draw_tasks
 
 from .worlds import Run, assert_same_state, evaluate, fourrooms, one_hot
 

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sfl.memory import LandmarkMemory, Sight
-from sfl.agents.sfl.representation import PsiSource
-from sfl.agents.sfl.walker import Walker
-from sfl.data.types import GOAL, Array, Observation
-from sfl.graph.edges import Edges
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.graph.planning import Planner
+from sfl.api import GOAL, Array, Observation
+from sfl.method.config import FrameSFLConfig
+from sfl.method.edges import Edges
+from sfl.method.landmarks import LandmarkConfig, LandmarkMemory, Sight
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.planner import Planner
+from sfl.method.policy import Walker
+from sfl.method.states import PsiSource
 
 ENV = np.array([0])
 GOAL_PSI = (0.0, 0.0, 0.6, 0.8)  # most similar to landmark 2

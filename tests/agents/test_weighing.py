@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.agents import make_agent
-from sfl.agents.sptm import GuideConfig
-from sfl.core.seeding import spawn
-from sfl.data.types import Agent, Array, Explanation, Policy, WeighingPolicy
-from sfl.learners.device import Fetched
+from sfl.api import Agent, Array, Explanation, Policy, WeighingPolicy
+from sfl.baselines.sptm import GuideConfig
+from sfl.fast.cuda import Fetched
+from sfl.registry import make_agent
 from sfl.run.rollout import EnvSession, Episode, rollout
+from sfl.seeding import spawn
 
 from .worlds import DOOM_LIKE, FOURROOM, TINY, Run, fourrooms
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from sfl.data.types import Agent, Array, Transitions
-from sfl.learners.retrieval import Retrieval
+from sfl.api import Agent, Array, Transitions
+from sfl.baselines.networks import Retrieval
 
 from .worlds import one_hot
 

@@ -11,30 +11,27 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.mss.config import MSSConfig
-from sfl.agents.random_agent import RandomAgent, RandomConfig
-from sfl.agents.registry import AgentConfig
-from sfl.agents.sfl.config import MetricConfig, SFLConfig, TabularConfig
-from sfl.agents.sgm import ATTEMPTS, SGMConfig
-from sfl.agents.sptm import ShortcutConfig, SPTMConfig
-from sfl.data.types import Agent, AgentState, Array, EnvSpec, Observation, Policy
-from sfl.envs import GoalWrapper, MiniGridConfig, Task, make_env
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.graph.soft_planning import MapConfig
-from sfl.graph.sparse import SparseConfig
-from sfl.learners.locomotion import LocomotionConfig
-from sfl.learners.networks import NetworkConfig
-from sfl.learners.ppo import PPOConfig
-from sfl.learners.retrieval import RetrievalConfig
-from sfl.learners.successor import SuccessorConfig
-from sfl.learners.time_contrastive import FeatureConfig
-from sfl.learners.trail import TrailConfig
-from sfl.learners.uvfa import UVFAConfig
+from sfl.api import Agent, AgentState, Array, EnvSpec, Observation, Policy
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.ec import ECConfig
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.networks import LocomotionConfig, NetworkConfig, RetrievalConfig
+from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.random import RandomAgent, RandomConfig
+from sfl.baselines.sgm import ATTEMPTS, SGMConfig, SparseConfig
+from sfl.baselines.sptm import ShortcutConfig, SPTMConfig
+from sfl.baselines.walks import TrailConfig
+from sfl.method.config import MetricConfig, SFLConfig, TabularConfig
+from sfl.method.edges import EdgeConfig
+from sfl.method.features import FeatureConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.successor import SuccessorConfig
+from sfl.registry import AgentConfig
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
+from sfl.worlds import GoalWrapper, MiniGridConfig, Task, make_env
 
 CORRIDOR_FEATURES = FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2)
 CORRIDOR_PSI = SuccessorConfig(

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.core.errors import FileError, UsageError, is_out_of_memory
-from sfl.core.files import (
+from sfl.errors import FileError, UsageError, is_out_of_memory
+from sfl.files import (
     array_in,
     arrays_in,
     copy_file,

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sfl.core.machine import core_count
+from sfl.seeding import core_count
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux lends cores to processes")

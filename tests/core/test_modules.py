@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sfl.core import modules
-from sfl.core.errors import UsageError
-from sfl.core.modules import folder_of, import_named, import_user_module, note_folder
+from sfl import user_modules as modules
+from sfl.errors import UsageError
+from sfl.user_modules import folder_of, import_named, import_user_module, note_folder
 
 
 @pytest.fixture(autouse=True)
@@ -91,10 +91,10 @@ def test_a_name_that_is_not_there_is_one_line(here: Path) -> None:
 
 def test_an_error_of_our_own_is_not_laid_at_the_users_door(here: Path) -> None:
     (here / "calls.py").write_text(
-        "from sfl.core.config import to_json\n\nto_json(type('A', (), {'__dataclass_fields__': 3})())\n"
+        "from sfl.config import to_json\n\nto_json(type('A', (), {'__dataclass_fields__': 3})())\n"
     )
     with pytest.raises(AttributeError):
         import_user_module("calls", "env.id")
-    (here / "refused.py").write_text("from sfl.envs import MiniGridConfig\n\nMiniGridConfig('x')\n")
+    (here / "refused.py").write_text("from sfl.worlds import MiniGridConfig\n\nMiniGridConfig('x')\n")
     with pytest.raises(UsageError, match="No grid world 'x'"):
         import_user_module("refused", "env.id")

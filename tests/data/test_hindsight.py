@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data.hindsight import distinct_pairs, sample_hindsight
-from sfl.data.observations import ObservationTable
-from sfl.data.replay import FILL, SequenceReplay
+from sfl.baselines.mss.value import distinct_pairs, sample_hindsight
+from sfl.replay.replay import FILL, SequenceReplay
+from sfl.replay.store import ObservationTable
 
 from .test_replay import World
 

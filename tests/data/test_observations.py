@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfl.data.observations import ObservationTable, distinct
-from sfl.data.types import Array
-from sfl.data.windows import WindowTable
+from sfl.api import Array
+from sfl.fast.windows import WindowTable
+from sfl.replay.store import ObservationTable, distinct
 
 
 def number(value: int) -> Array:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from sfl.data.observations import ObservationTable
-from sfl.data.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay, Windows
-from sfl.data.types import Array, Transitions
+from sfl.api import Array, Transitions
+from sfl.replay.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay, Windows
+from sfl.replay.store import ObservationTable
 
 GAMMA = 0.5
 Key = tuple[int, int, int]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from sfl.data.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay
-from sfl.data.types import Array
+from sfl.api import Array
+from sfl.replay.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay
 
 GAMMA = 0.9
 BATCH = 12

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data import windows as module
-from sfl.data.types import Array
-from sfl.data.windows import WindowTable
+from sfl.api import Array
+from sfl.fast import windows as module
+from sfl.fast.windows import WindowTable
 
 
 def grid(side: int, rng: np.random.Generator) -> Array:

@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents.sfl.config import (
-    FrameSFLConfig,
-    SFLConfig,
-    as_released,
-    frames_as_released,
-    recommended_for_frames,
-)
-from sfl.data.types import Array
-from sfl.envs.layouts import LAYOUTS
+from sfl.api import Array
+from sfl.method.config import FrameSFLConfig, SFLConfig, as_released, frames_as_released, recommended_for_frames
 from sfl.run.evaluate import eval_tasks
 from sfl.run.folder import read_episodes
+from sfl.worlds.grids import LAYOUTS
 
 from .pages import ROOT, read
 

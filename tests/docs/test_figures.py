@@ -20,7 +20,7 @@ def test_every_figure_of_the_paper_has_a_row() -> None:
 
 
 def test_files_of_the_table_are_drawn() -> None:
-    code = "\n".join(path.read_text(encoding="utf-8") for path in (SOURCE / "run" / "plots").glob("*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (SOURCE / "show").glob("*.py"))
     names = {name for row in table_rows() for name in re.findall(r"`([\w-]+)`", row[1])}
     assert len(names) > 10
     assert {name for name in names if f'"{name}"' not in code} == set()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents import AgentConfig
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.graph.navigator import NavigatorConfig
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.method.navigator import NavigatorConfig
+from sfl.registry import AgentConfig
 from sfl.run.folder import read_episodes
 from sfl.run.report import summarise_runs
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.core.errors import UsageError
-from sfl.core.machine import core_count
+from sfl.errors import UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS
+from sfl.seeding import core_count
 
 from .pages import ROOT, benchmark, read
 

@@ -8,7 +8,7 @@ import pytest
 
 from sfl.cli.parsing import option_names
 from sfl.cli.reproduce import ReproduceOptions
-from sfl.run.reproduce.tables import ALL, TABLES
+from sfl.reproduce.tables import ALL, TABLES
 
 from .pages import read
 

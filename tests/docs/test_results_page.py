@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sfl.core.errors import UsageError
+from sfl.errors import UsageError
+from sfl.reproduce.tables import TABLES
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
-from sfl.run.reproduce.tables import TABLES
 
 from .pages import benchmark, read
 

@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "pyproject.toml", root)
     shutil.copy(ROOT / "tests" / "conftest.py", root / "tests")
     (code,) = blocks(PAGE, "python")
-    (root / "src/sfl/agents/my_atlas.py").write_text(code)
+    (root / "src/sfl/baselines/my_atlas.py").write_text(code)
     for patch in blocks(PAGE, "diff"):
         apply(patch, root)
     return root

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sfl.core.config import from_json, to_json
-from sfl.core.errors import UnknownNameError, UsageError
-from sfl.envs import DoomConfig, EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
+from sfl.config import from_json, to_json
+from sfl.errors import UnknownNameError, UsageError
+from sfl.worlds import DoomConfig, EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
 
 
 def test_a_grid_world_takes_its_settings() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from benchmarks.bench import observation as cost
 from minigrid.wrappers import FullyObsWrapper
-
-from sfl.envs import cost
 
 
 def test_a_cost_is_a_step_with_it_minus_a_step_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.envs.doom_tasks import (
+from sfl.errors import UsageError
+from sfl.worlds.doom.tasks import (
     RANGES,
     Pair,
     Pairs,
@@ -22,9 +22,9 @@ from sfl.envs.doom_tasks import (
     save_pairs,
     trivial,
 )
-from sfl.envs.mazes.free_space import FreeSpace
-from sfl.envs.mazes.maze import Maze
-from sfl.envs.tasks import Task
+from sfl.worlds.mazes.free_space import FreeSpace
+from sfl.worlds.mazes.layout import Maze
+from sfl.worlds.tasks import Task
 
 from .mazes.test_free_space import PAPER_MAZES, box, hand_made, walk
 
@@ -235,7 +235,7 @@ needs_paper = pytest.mark.skipif(not (PAPER_MAZES / "pairs").is_dir(), reason="S
 
 @needs_paper
 def test_the_authors_levels_on_sgm_agree_with_ours() -> None:
-    from sfl.envs.mazes import load_maze
+    from sfl.worlds.mazes.load import load_maze
 
     maze = load_maze("sgm")
     free = FreeSpace.of(maze)
@@ -252,7 +252,7 @@ def test_the_authors_levels_on_sgm_agree_with_ours() -> None:
 
 @needs_paper
 def test_the_authors_pairs_of_one_maze_are_refused_in_another() -> None:
-    from sfl.envs.mazes import load_maze
+    from sfl.worlds.mazes.load import load_maze
 
     sgm, test_1 = load_maze("sgm"), load_maze("test-1")
     with pytest.raises(UsageError, match="are these pairs for another maze"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.envs.layouts import LAYOUTS
+from sfl.worlds.grids import LAYOUTS
 
 from .worlds import distances, drawing, world
 

@@ -11,9 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from minigrid.minigrid_env import MiniGridEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from sfl.core.errors import UsageError
-from sfl.envs import GridWorld
-from sfl.envs.layouts import LAYOUTS
+from sfl.errors import UsageError
+from sfl.worlds import GridWorld
+from sfl.worlds.grids import LAYOUTS
 
 from .worlds import IDS, doors, put, world
 

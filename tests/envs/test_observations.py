@@ -11,12 +11,12 @@ import pytest
 from gymnasium import spaces
 from minigrid.core.mission import MissionSpace
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array, EncoderKind
-from sfl.envs import GoalWrapper, GymConfig, MiniGridConfig, make_env
-from sfl.envs.observations import describe_observation
-from sfl.envs.wrappers import kind_of_goal_env
+from sfl.api import Array, EncoderKind
+from sfl.errors import UsageError
 from sfl.nn.encoders import GridEncoder, PictureEncoder, VectorEncoder, make_encoder
+from sfl.worlds import GoalWrapper, GymConfig, MiniGridConfig, make_env
+from sfl.worlds.gym import kind_of_goal_env
+from sfl.worlds.observations import describe_observation
 
 
 def box(low: float, high: float, *shape: int, dtype: Any = np.float32) -> spaces.Box:

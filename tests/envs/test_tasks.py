@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.envs import GoalWrapper, MiniGridConfig, Task, draw_tasks, make_env
+from sfl.errors import UsageError
+from sfl.worlds import GoalWrapper, MiniGridConfig, Task, draw_tasks, make_env
 
 
 def test_the_papers_task_is_repeated_with_its_number() -> None:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.envs.mazes import Maze
-from sfl.envs.vector import DoomVectorEnv, GameEpisode, GamePool, GameStep, RandomEpisodes
-from sfl.envs.vizdoom import DoomMaze
-from sfl.envs.vizdoom.board import Board
+from sfl.api import Array
+from sfl.errors import UsageError
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.doom.pool import DoomVectorEnv, GameEpisode, GamePool, GameStep, RandomEpisodes
+from sfl.worlds.doom.workers import Board
+from sfl.worlds.mazes.layout import Maze
 
 from .vizdoom.games import QUICK, arena_maze, engine_of, lives, shared_files
 

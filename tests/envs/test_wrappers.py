@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from sfl.core.errors import UsageError
-from sfl.envs import GoalWrapper, GymConfig, draw_tasks, is_goal_env, make_env
+from sfl.errors import UsageError
+from sfl.worlds import GoalWrapper, GymConfig, draw_tasks, is_goal_env, make_env
 
 
 class Line(gym.Env[Any, Any]):

@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from sfl.envs import GridWorld
-from sfl.envs.layouts import LAYOUTS, Layout
+from sfl.worlds import GridWorld
+from sfl.worlds.grids import LAYOUTS, Layout
 
 IDS = [layout.env_id for layout in LAYOUTS.values()]
 State = tuple[tuple[int, int], int, tuple[bool, ...]]

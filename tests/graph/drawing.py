@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfl.graph.edges import Edges
+from sfl.method.edges import Edges
 
 
 def draw(size: int, weights: dict[tuple[int, int], float]) -> Edges:

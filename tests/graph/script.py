@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfl.graph.landmarks import LandmarkSet
-from sfl.graph.navigator import Navigator, NavigatorConfig, Sighting
-from sfl.graph.planning import Planner
+from sfl.method.landmarks import LandmarkSet
+from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.planner import Planner
 
 from .drawing import both_ways, draw
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfl.graph.navigator import Navigator, NavigatorConfig
+from sfl.method.navigator import Navigator, NavigatorConfig
 
 from .script import Script
 

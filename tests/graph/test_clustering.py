@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfl.data.types import Array
-from sfl.graph.clustering import cluster_centres
+from sfl.api import Array
+from sfl.method.candidates import cluster_centres
 
 
 def at_angles(*degrees: float) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.graph.edges import EdgeConfig, Edges, EdgeStatistics, form_edges
-from sfl.graph.planning import Planner
+from sfl.errors import UsageError
+from sfl.method.edges import EdgeConfig, Edges, EdgeStatistics, form_edges
+from sfl.method.planner import Planner
 
 Pair = tuple[int, int]
 

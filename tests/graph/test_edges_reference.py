@@ -11,8 +11,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from sfl.graph.edges import EdgeConfig, Edges, EdgeStatistics, form_edges
-from sfl.graph.planning import Planner
+from sfl.method.edges import EdgeConfig, Edges, EdgeStatistics, form_edges
+from sfl.method.planner import Planner
 
 Pair = tuple[int, int]
 SIZE = 9

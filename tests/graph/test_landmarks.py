@@ -7,15 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.graph.landmarks import (
-    LandmarkConfig,
-    LandmarkSet,
-    candidate_ranking,
-    is_novel,
-    landmark_to_replace,
-    localize,
-)
+from sfl.errors import UsageError
+from sfl.method.landmarks import LandmarkConfig, LandmarkSet, candidate_ranking, is_novel, landmark_to_replace, localize
 
 
 def test_an_agent_is_at_the_nearest_landmark_when_strictly_above_the_threshold() -> None:

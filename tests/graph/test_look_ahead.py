@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.data.types import GOAL
-from sfl.graph.navigator import NavigatorConfig
-from sfl.graph.planning import Planner
+from sfl.api import GOAL
+from sfl.errors import UsageError
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.planner import Planner
 
 from .drawing import both_ways, draw
 from .script import Script

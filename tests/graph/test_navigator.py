@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.data.types import GOAL, Array
-from sfl.graph.navigator import Frontier, Navigator, NavigatorConfig, draw_frontier, draw_route, first_waypoint
-from sfl.graph.planning import Planner
+from sfl.api import GOAL, Array
+from sfl.errors import UsageError
+from sfl.method.navigator import Frontier, Navigator, NavigatorConfig, draw_frontier, draw_route, first_waypoint
+from sfl.method.planner import Planner
 
 from .drawing import draw
 from .script import Script

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sfl.data.types import GOAL
-from sfl.graph.planning import Planner
+from sfl.api import GOAL
+from sfl.method.planner import Planner
 
 from .drawing import draw
 from .script import Script

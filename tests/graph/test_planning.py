@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfl.core.errors import NoRouteError
-from sfl.graph.planning import Planner, Route, shortest_routes
+from sfl.errors import NoRouteError
+from sfl.method.planner import Planner, Route, shortest_routes
 
 from .drawing import both_ways, draw
 

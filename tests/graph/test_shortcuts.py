@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data.types import Array
-from sfl.graph.planning import Planner
-from sfl.graph.shortcuts import find_shortcuts, smoothed, temporal_pairs, unit_edges
+from sfl.api import Array
+from sfl.baselines.sptm import find_shortcuts, smoothed, temporal_pairs, unit_edges
+from sfl.method.planner import Planner
 
 
 def slow_median(scores: Array, walks: Array, i: int, j: int, window: int) -> float:

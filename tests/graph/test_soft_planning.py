@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import shortest_path
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.graph.soft_planning import UNREACHABLE, LandmarkMap, MapConfig, cut, farthest_points, soft_step
+from sfl.api import Array
+from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap, MapConfig, cut, farthest_points, soft_step
+from sfl.errors import UsageError
 
 SHARP = MapConfig(clip=-4.0, sharpness=50.0)
 LINE = -np.abs(np.subtract.outer(np.arange(0, 15, 3), np.arange(0, 15, 3))).astype(float)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.graph.edges import Edges
-from sfl.graph.sparse import SparseConfig, choose_nodes, sparse_edges, without_failed
+from sfl.api import Array
+from sfl.baselines.sgm import SparseConfig, choose_nodes, sparse_edges, without_failed
+from sfl.errors import UsageError
+from sfl.method.edges import Edges
 
 CONFIG = SparseConfig(merge_cutoff=0.1, consistency_cutoff=0.5, edge_cutoff=0.4, k_nearest=0)
 

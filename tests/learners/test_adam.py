@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from sfl.data.types import Array
-from sfl.learners.adam import Adam
-from sfl.learners.state import load_module, module_state
-from sfl.nn.pullback import pull_autograd
+from sfl.api import Array
+from sfl.fast.layers import Adam, pull_autograd
+from sfl.nn.weights import load_module, module_state
 
 ONE = torch.ones(())
 

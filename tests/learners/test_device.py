@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.learners.device import Fetched, Replayed, _Recording
+from sfl.fast.cuda import Fetched, Replayed, _Recording
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.learners.distillation import Distillation, similarity_loss
-from sfl.learners.place_contrast import ContrastConfig, PlaceDraw
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.nn.frames import FrameEncoder
+from sfl.pretrain.objectives import ContrastConfig, Distillation, PlaceDraw, similarity_loss
 
 
 def test_features_with_the_same_angles_are_as_good() -> None:

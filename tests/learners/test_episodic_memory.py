@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.core.errors import UsageError
-from sfl.learners.episodic_memory import BonusConfig, EpisodicMemory, percentile
+from sfl.baselines.ec import BonusConfig, EpisodicMemory, percentile
+from sfl.errors import UsageError
 
 CPU = torch.device("cpu")
 ONE, BOTH = np.array([0]), np.array([0, 1])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.data.types import Array
-from sfl.learners.device import Replayed
-from sfl.learners.eyes import Eyes
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.api import Array
+from sfl.fast.cuda import Replayed
+from sfl.method.states import Eyes
+from sfl.nn.frames import FrameEncoder
 
 CPU = torch.device("cpu")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.data.observations import ObservationTable
-from sfl.data.types import Array
-from sfl.learners.feature_cache import FeatureCache
+from sfl.api import Array
+from sfl.fast.grid import FeatureCache
+from sfl.replay.store import ObservationTable
 
 CPU = torch.device("cpu")
 

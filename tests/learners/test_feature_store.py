@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.learners.feature_store import FeatureStore
+from sfl.replay.store import FeatureStore
 
 
 def rows_of(store: FeatureStore, slots: list[int] | list[list[int]]) -> list[object]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.learners.localizer import Localizer
+from sfl.method.landmarks import Localizer
 
 CPU = torch.device("cpu")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.types import EnvSpec
-from sfl.learners.locomotion import LastViews, Locomotion, LocomotionConfig, locomotion_loss, side_by_side
+from sfl.api import EnvSpec
+from sfl.baselines.networks import LastViews, Locomotion, LocomotionConfig, locomotion_loss, side_by_side
+from sfl.errors import UsageError
 
 from .walks import LINE, line_replay, line_views
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.learners.localizer import Localizer
-from sfl.learners.metric import Chance, Cosine
-from sfl.learners.reachability import FixedHead, ReachabilityHead
+from sfl.baselines.networks import FixedHead, ReachabilityHead
+from sfl.method.landmarks import Localizer
+from sfl.method.metric import Chance, Cosine
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfl.learners.moments import draw_offsets
+from sfl.baselines.networks import draw_offsets
 
 
 @given(st.integers(3, 60), st.integers(0, 2**32 - 1))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.learners.place_contrast import ContrastConfig, PlaceContrast, PlaceDraw, info_nce, negatives_of, standardised
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.errors import UsageError
+from sfl.nn.frames import FrameEncoder
+from sfl.pretrain.objectives import ContrastConfig, PlaceContrast, PlaceDraw, info_nce, negatives_of, standardised
 
 EVERYONE = torch.ones(2, 2, dtype=torch.bool)
 

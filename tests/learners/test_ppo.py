@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.types import AgentState, Array, EnvSpec
-from sfl.learners.ppo import PPO, Minibatch, PPOConfig, advantages, decide, entropy_of, policy_loss
-from sfl.learners.rollouts import Decisions, Experience, Rollouts
+from sfl.api import AgentState, Array, EnvSpec
+from sfl.baselines.ppo import (
+    PPO,
+    Decisions,
+    Experience,
+    Minibatch,
+    PPOConfig,
+    Rollouts,
+    advantages,
+    decide,
+    entropy_of,
+    policy_loss,
+)
+from sfl.errors import UsageError
 
 CPU = torch.device("cpu")
 CHAIN = EnvSpec((2,), "float32", 2, 1)

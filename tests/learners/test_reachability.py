@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.learners.reachability import (
+from sfl.baselines.networks import (
     Reachability,
     ReachabilityConfig,
     ReachabilityDraw,
     ReachabilityHead,
     reachability_loss,
 )
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.errors import UsageError
+from sfl.nn.frames import FrameEncoder
 
 
 def test_positives_are_up_to_5_apart_and_negatives_more_than_25() -> None:

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.data.replay import NStepBatch
-from sfl.data.types import Array, EnvSpec
-from sfl.learners.device import Captured
-from sfl.learners.feature_store import FeatureStore
-from sfl.learners.resident import ResidentSteps
-from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner
-from sfl.nn.heads import Draws
+from sfl.api import Array, EnvSpec
+from sfl.fast.cuda import Captured
+from sfl.fast.graphed import ResidentSteps
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.replay.replay import NStepBatch
+from sfl.replay.store import FeatureStore
 
 CPU = torch.device("cpu")
 FEATURES, STACK, ROOM, SIZE, STEPS, ACTIONS = 5, 2, 40, 16, 3, 4

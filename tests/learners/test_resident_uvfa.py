@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.data.types import Array
-from sfl.learners.feature_store import FeatureStore
-from sfl.learners.resident_uvfa import ResidentUVFA, Same
-from sfl.learners.uvfa import UVFA, UVFABatch, UVFAConfig, UVFALearner
-from sfl.nn.pairs import PairNetwork
+from sfl.api import Array
+from sfl.baselines.mss.value import UVFA, UVFABatch, UVFAConfig, UVFALearner
+from sfl.fast.graphed import ResidentUVFA, Same
+from sfl.nn.mlp import PairNetwork
+from sfl.replay.store import FeatureStore
 
 FEATURES, STACK, SIZE, SLOTS, ACTIONS, STEPS = 3, 2, 8, 20, 4, 6
 """Steps enough for a GPU to replay a graph, and for the target network to change in between."""

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.types import AgentState, Array, EnvSpec
-from sfl.learners.reachability import ReachabilityHead
-from sfl.learners.retrieval import Retrieval, RetrievalConfig
+from sfl.api import AgentState, Array, EnvSpec
+from sfl.baselines.networks import ReachabilityHead, Retrieval, RetrievalConfig
+from sfl.errors import UsageError
 
 from .walks import LINE, line_replay, line_views
 

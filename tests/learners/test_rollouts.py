@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.data.types import Array
-from sfl.learners.rollouts import Decisions, Experience, Rollouts
+from sfl.api import Array
+from sfl.baselines.ppo import Decisions, Experience, Rollouts
 
 A, B, BOTH = np.array([0]), np.array([1]), np.array([0, 1])
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from sfl.core.errors import CheckpointError
-from sfl.data.types import Array
-from sfl.learners.state import load_module, module_state
+from sfl.api import Array
+from sfl.errors import CheckpointError
+from sfl.nn.weights import load_module, module_state
 
 
 def make_network(seed: int) -> nn.Module:

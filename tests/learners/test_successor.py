@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.types import EnvSpec
-from sfl.learners.successor import (
+from sfl.api import EnvSpec
+from sfl.errors import UsageError
+from sfl.method.successor import (
+    Draws,
+    MeanNetwork,
     SuccessorBatch,
     SuccessorConfig,
     SuccessorLearner,
@@ -19,7 +21,6 @@ from sfl.learners.successor import (
     sf_td_loss,
     sfs,
 )
-from sfl.nn.heads import Draws, MeanNetwork
 
 CPU = torch.device("cpu")
 STATES = 6

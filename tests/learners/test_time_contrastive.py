@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.observations import ObservationTable, distinct
-from sfl.data.replay import SequenceReplay, Windows
-from sfl.data.types import EnvSpec, Transitions
-from sfl.data.windows import WindowTable
-from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner, triplet_loss
+from sfl.api import EnvSpec, Transitions
+from sfl.errors import UsageError
+from sfl.fast.windows import WindowTable
+from sfl.method.features import FeatureConfig, TimeContrastiveLearner, triplet_loss
+from sfl.replay.replay import SequenceReplay, Windows
+from sfl.replay.store import ObservationTable, distinct
 
 CPU = torch.device("cpu")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.data.types import Array
-from sfl.learners.trust import Trust
+from sfl.api import Array
+from sfl.method.aliasing import Trust
 
 CPU = torch.device("cpu")
 

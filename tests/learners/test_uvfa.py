@@ -9,12 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.data.hindsight import distinct_pairs
-from sfl.learners.uvfa import UVFA, UVFABatch, UVFAConfig, UVFALearner, slope_of, uvfa_loss, value_of, wanted
+from sfl.baselines.mss.value import (
+    UVFA,
+    UVFABatch,
+    UVFAConfig,
+    UVFALearner,
+    distinct_pairs,
+    slope_of,
+    uvfa_loss,
+    value_of,
+    wanted,
+)
+from sfl.errors import UsageError
+from sfl.fast.layers import pull_autograd
 from sfl.nn.encoders import make_encoder
-from sfl.nn.pairs import PairNetwork
-from sfl.nn.pullback import pull_autograd
+from sfl.nn.mlp import PairNetwork
 
 CPU = torch.device("cpu")
 CELLS = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.learners.walk_replay import WalkReplay
+from sfl.replay.store import WalkReplay
 
 from .walks import LINE, line_replay
 

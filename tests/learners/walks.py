@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.data.types import Array, EnvSpec, Transitions
-from sfl.learners.walk_replay import WalkReplay
+from sfl.api import Array, EnvSpec, Transitions
+from sfl.replay.store import WalkReplay
 
 PLACES = 20
 LINE = EnvSpec((PLACES,), "float32", 2, 2)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.data.observations import ObservationTable, distinct
-from sfl.data.windows import WindowTable
+from sfl.fast.layers import Pull, pull_autograd
+from sfl.fast.windows import WindowTable
 from sfl.nn.encoders import GridEncoder, PictureEncoder, VectorEncoder, make_encoder, scale_to_norm
-from sfl.nn.pullback import Pull, pull_autograd
+from sfl.replay.store import ObservationTable, distinct
 
 
 def grids(side: int, count: int) -> torch.Tensor:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.core.errors import UsageError
-from sfl.nn.frame_encoders import KINDS, FrameEncoder, Kind, halve
+from sfl.errors import UsageError
+from sfl.nn.frames import KINDS, FrameEncoder, Kind, halve
 
 
 def frames(count: int, seed: int = 0) -> Tensor:

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from sfl.nn.pairs import PairNetwork
+from sfl.nn.mlp import PairNetwork
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])

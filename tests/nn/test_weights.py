@@ -10,9 +10,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sfl.core.errors import CheckpointError, UsageError
+from sfl.errors import CheckpointError, UsageError
 from sfl.nn import weights
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import load_encoder, load_networks, read_card, save_encoder
 
 from .test_frame_encoders import frames, trained
@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(file: Path, monk
         raise OSError(28, "No space left on device")
 
     before = file.read_bytes()
-    monkeypatch.setattr("sfl.core.files.os.replace", fail)
+    monkeypatch.setattr("sfl.files.os.replace", fail)
     with pytest.raises(OSError, match="No space left"):
         save_encoder(FrameEncoder("compact"), file, {})
     assert file.read_bytes() == before

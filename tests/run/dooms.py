@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from sfl.agents.random_agent import RandomConfig
-from sfl.envs import DoomConfig
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.baselines.random import RandomConfig
+from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_encoder
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
+from sfl.worlds import DoomConfig
 
 FORWARD = 2
 NORTH = 90.0

@@ -11,25 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from sfl import experiments
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
-from sfl.core.errors import UsageError
-from sfl.data.observations import ObservationTable
-from sfl.data.types import Array, EnvSpec, Transitions
-from sfl.data.windows import WindowTable
-from sfl.envs import GridWorld
-from sfl.learners.eyes import Eyes
-from sfl.learners.successor import SuccessorBatch, SuccessorConfig, SuccessorLearner
-from sfl.learners.time_contrastive import FeatureConfig, TimeContrastiveLearner
-from sfl.nn.encoders import GridEncoder
-from sfl.nn.frame_encoders import KINDS
-from sfl.nn.heads import Draws
-from sfl.nn.weights import load_encoder
-from sfl.run.bench import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
-from sfl.run.bench.doom import SPANS as DOOM_SPANS
-from sfl.run.bench.doom import rate_of
-from sfl.run.bench.eager import (
+from benchmarks.bench.command import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
+from benchmarks.bench.doom import SPANS as DOOM_SPANS
+from benchmarks.bench.doom import rate_of
+from benchmarks.bench.eager import (
     PlainEncoder,
     PlainLoop,
     PlainReplay,
@@ -37,14 +22,28 @@ from sfl.run.bench.eager import (
     plain_successor_network,
     successor_loss,
 )
-from sfl.run.bench.encoders import measure_encoders
-from sfl.run.bench.growth import STRIDES, ring_statistics
-from sfl.run.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
-from sfl.run.bench.rows import Sizes, row
-from sfl.run.bench.shares import SPANS
-from sfl.run.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
-from sfl.run.bench.usable import usable_encoder
-from sfl.run.device import resident_megabytes
+from benchmarks.bench.encoders import measure_encoders
+from benchmarks.bench.growth import STRIDES, ring_statistics
+from benchmarks.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
+from benchmarks.bench.rows import Sizes, row
+from benchmarks.bench.shares import SPANS
+from benchmarks.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
+from benchmarks.bench.usable import usable_encoder
+
+from sfl import experiments
+from sfl.api import Array, EnvSpec, Transitions
+from sfl.errors import UsageError
+from sfl.fast.windows import WindowTable
+from sfl.method.config import FrameConfig, FrameSFLConfig
+from sfl.method.features import FeatureConfig, TimeContrastiveLearner
+from sfl.method.states import Eyes
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.nn.encoders import GridEncoder
+from sfl.nn.frames import KINDS
+from sfl.nn.weights import load_encoder
+from sfl.replay.store import ObservationTable
+from sfl.run.machine import resident_megabytes
+from sfl.worlds import GridWorld
 
 TINY = Sizes(
     fill_steps=160,
@@ -150,7 +149,7 @@ def test_what_is_not_asked_for_suits_the_experiment_or_the_device() -> None:
 
 def test_rates_count_what_was_done_in_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("sfl.run.bench.doom.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("benchmarks.bench.doom.time.perf_counter", lambda: clock[0])
 
     def turn() -> int:
         clock[0] += 0.25 if clock[0] < 2 else 0.5  # the first turns are not counted
@@ -168,8 +167,8 @@ def test_encoders_are_compared_by_the_frames_that_the_agents_eyes_take(monkeypat
             clock[0] += len(frames) * looks[self.dim]
             return super().__call__(frames)
 
-    monkeypatch.setattr("sfl.run.bench.encoders.Eyes", SlowEyes)
-    monkeypatch.setattr("sfl.run.bench.encoders.time.process_time", lambda: clock[0])
+    monkeypatch.setattr("benchmarks.bench.encoders.Eyes", SlowEyes)
+    monkeypatch.setattr("benchmarks.bench.encoders.time.process_time", lambda: clock[0])
     figures = {r["name"]: r for r in measure_encoders("cpu", replace(TINY, turn_seconds=1.0))}
     assert figures["resnet18: 3 frames at once"]["value"] == pytest.approx(1 / 3, rel=1e-3)
     assert figures["compact: 3 frames at once"]["value"] == pytest.approx(20.0)
@@ -243,7 +242,7 @@ class Clocked:
 
 
 def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfl.run.bench.timing.time.perf_counter", lambda: Clocked.now)
+    monkeypatch.setattr("benchmarks.bench.timing.time.perf_counter", lambda: Clocked.now)
     watch, outer = Stopwatch(), Clocked.outer
     with watch.watching({"a": [(Clocked, "outer")], "b": [(Clocked, "inner")]}):
         assert Clocked().outer() == "done"

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from sfl.envs import GymConfig
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.chance import keep_rows, random_rows, read_random, split_off
-from sfl.run.config import Experiment
-from sfl.run.csv_table import read_columns
+from sfl.run.compare import ask, outcome_cells
 from sfl.run.evaluate import EpisodeRow, Label, eval_tasks
 from sfl.run.folder import RunFolder, read_episodes
-from sfl.run.interrupt import RunStoppedError
-from sfl.run.judge import ask, outcome_cells
+from sfl.run.log import read_columns
+from sfl.run.settings import Experiment
+from sfl.run.stopping import RunStoppedError
 from sfl.run.train import resume, train
+from sfl.worlds import GymConfig
 
 from .dooms import doom_experiment
 from .test_train import assert_same_run, sfl_experiment, stop_at, tabular_experiment

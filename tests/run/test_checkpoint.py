@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.core.errors import CheckpointError, SflError
-from sfl.data.types import AgentState, EnvSpec
+from sfl.api import AgentState, EnvSpec
+from sfl.errors import CheckpointError, SflError
 from sfl.run import checkpoint
 from sfl.run.checkpoint import Checkpoint, check_keys, check_state, load, save
 

@@ -11,12 +11,12 @@ import pytest
 
 import sfl
 from sfl import experiments
-from sfl.agents import make_agent
-from sfl.core.errors import UsageError
-from sfl.data.types import Array, Explanation, Observation
-from sfl.envs import MiniGridConfig, make_env
-from sfl.run.comparison import TaskSet
+from sfl.api import Array, Explanation, Observation
+from sfl.errors import UsageError
+from sfl.registry import make_agent
+from sfl.run.compare import TaskSet
 from sfl.run.evaluate import evaluate as pose
+from sfl.worlds import MiniGridConfig, make_env
 
 FOURROOM = experiments.get("random-fourroom")
 
@@ -111,7 +111,7 @@ def test_a_plain_list_needs_worlds(tasks: TaskSet) -> None:
         (Forward(-1), "Forward.act must return actions from 0 to 3"),
         (Forward(0.5), r"Forward.act must return 8 whole numbers, got float64 of shape \(8,\)"),
         (Forward, "Forward is a class; give an object of it"),
-        (Silent(), "Silent.explain must return an sfl.data.types.Explanation, got NoneType"),
+        (Silent(), "Silent.explain must return an sfl.api.Explanation, got NoneType"),
     ],
 )
 def test_what_is_no_agent_is_refused(agent: Any, message: str, tasks: TaskSet) -> None:
@@ -148,7 +148,7 @@ def test_one_environment_will_do(tasks: TaskSet) -> None:
 def test_worlds_are_environments_with_goals(tasks: TaskSet) -> None:
     with pytest.raises(UsageError, match=r"worlds must be a configuration or environments, at least one, got \[1\]"):
         sfl.evaluate(Forward(), list(tasks), [1])  # type: ignore[list-item]
-    with pytest.raises(UsageError, match=r"CartPole.* shows no desired_goal; sfl.envs.GoalWrapper gives"):
+    with pytest.raises(UsageError, match=r"CartPole.* shows no desired_goal; sfl.worlds.GoalWrapper gives"):
         sfl.evaluate(Forward(), list(tasks), gymnasium.make("CartPole-v1"))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sfl import experiments
-from sfl.core.config import from_json, to_json
-from sfl.core.errors import UsageError
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.config import from_json, to_json
+from sfl.errors import UsageError
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 
 from .worlds import random_experiment
 

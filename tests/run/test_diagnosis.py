@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from sfl import experiments
+from sfl.api import AgentState, EnvSpec
 from sfl.cli.commands import configure
-from sfl.data.types import AgentState, EnvSpec
-from sfl.envs.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam
 from sfl.run import checkpoint
 from sfl.run.chance import Share
 from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
+from sfl.run.evaluate import wilson
 from sfl.run.exams import EXAM, save_exam
 from sfl.run.folder import RunFolder
-from sfl.run.intervals import wilson
+from sfl.worlds.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam
 
 from .test_report import rows, write
 

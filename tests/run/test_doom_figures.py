@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
-from sfl.graph.edges import EdgeConfig
-from sfl.graph.landmarks import LandmarkConfig
-from sfl.graph.navigator import NavigatorConfig
-from sfl.learners.successor import SuccessorConfig
-from sfl.run import survey as survey_module
-from sfl.run.config import Experiment
-from sfl.run.csv_table import read_columns
+from sfl.method.config import FrameConfig, FrameSFLConfig
+from sfl.method.edges import EdgeConfig
+from sfl.method.landmarks import LandmarkConfig
+from sfl.method.navigator import NavigatorConfig
+from sfl.method.successor import SuccessorConfig
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.indicators import Leg
-from sfl.run.plots import draw, draw_paper
-from sfl.run.plots.doom_graph import early_run, edge_success, graph_figure, visits_figure
-from sfl.run.plots.panels import Site
-from sfl.run.plots.style import SCREEN
-from sfl.run.survey import aliased_pairs, central_places, free_ahead, survey, view_at
+from sfl.run.log import read_columns
+from sfl.run.settings import Experiment
 from sfl.run.train import train
 from sfl.run.worlds import MazeWorld
+from sfl.show import views as survey_module
+from sfl.show.draw import draw, draw_paper
+from sfl.show.maps import Site
+from sfl.show.mazes import early_run, edge_success, graph_figure, visits_figure
+from sfl.show.style import SCREEN
+from sfl.show.views import aliased_pairs, central_places, free_ahead, survey, view_at
 
 from .dooms import doom_experiment, unlearned_encoder
 from .vectors import check

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.envs import DoomConfig, GymConfig, make_env
-from sfl.envs.mazes import load_maze
-from sfl.run.config import EvalConfig
+from sfl.errors import CheckpointError, UsageError
+from sfl.run.compare import evaluate_run, outcome_cells
 from sfl.run.evaluate import eval_tasks
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, env_spec, load_run, read_episodes
-from sfl.run.interrupt import RunStoppedError
-from sfl.run.judge import evaluate_run, outcome_cells
 from sfl.run.metrics import columns
-from sfl.run.plots import draw
 from sfl.run.report import report_cells, summarise_runs
+from sfl.run.settings import EvalConfig
+from sfl.run.stopping import RunStoppedError
 from sfl.run.train import resume, train
-from sfl.run.video import HOLD, record
+from sfl.show.draw import draw
+from sfl.show.video import HOLD, record
+from sfl.worlds import DoomConfig, GymConfig, make_env
+from sfl.worlds.mazes.load import load_maze
 
 from .dooms import PAIRS, doom_experiment, pairs_file
 from .test_train import assert_same_run, stop_at, training_rows

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.core.errors import UsageError
-from sfl.data.types import Explanation
-from sfl.envs import GymConfig, MiniGridConfig, Task
-from sfl.run.config import EvalConfig
+from sfl.api import Explanation
+from sfl.baselines.random import RandomConfig
+from sfl.errors import UsageError
+from sfl.registry import make_agent
 from sfl.run.evaluate import EPISODE_COLUMNS, Label, eval_tasks, evaluate, summarise
 from sfl.run.folder import config_spec
+from sfl.run.settings import EvalConfig
+from sfl.worlds import GymConfig, MiniGridConfig, Task
 
 from .worlds import Corridor, Walk
 

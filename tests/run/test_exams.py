@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.core.errors import UsageError
-from sfl.data.types import Array, Explanation, Transitions
-from sfl.envs import GoalWrapper, GymConfig
+from sfl.api import Array, Explanation, Transitions
+from sfl.baselines.random import RandomConfig
+from sfl.errors import UsageError
+from sfl.registry import make_agent
 from sfl.run import exams
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.run.compare import evaluate_run
 from sfl.run.evaluate import eval_tasks, evaluate
 from sfl.run.exams import EXAM, read_exam, save_exam
 from sfl.run.export import export
 from sfl.run.folder import config_spec, load_run
-from sfl.run.interrupt import RunStoppedError
-from sfl.run.judge import evaluate_run
-from sfl.run.library import SFL
 from sfl.run.rollout import EnvSession, FreeEpisodes, rollout
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
+from sfl.run.sfl import SFL
+from sfl.run.stopping import RunStoppedError
 from sfl.run.train import _StopNow, resume, train
+from sfl.worlds import GoalWrapper, GymConfig
 
 LAKE = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))
 
@@ -247,7 +247,7 @@ def test_the_goal_test_is_asked_by_the_environment_and_its_info_reaches_no_agent
     spy, agent = Spy(), SFL(env, RandomConfig())
     tasks = [task for task in agent.evaluate(episodes=4) if task.success is not None]
     assert len(tasks) == 4
-    from sfl.envs import draw_tasks
+    from sfl.worlds import draw_tasks
 
     rows = evaluate(spy, [env], draw_tasks(env, "any", 4, np.random.default_rng(0)))
     assert any(row.success for row in rows)

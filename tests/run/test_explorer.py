@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents import agent_name, make_agent
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.core.errors import CheckpointError, SflError, UsageError
-from sfl.core.seeding import generator_state
-from sfl.envs import MiniGridConfig
-from sfl.learners.trail import TrailConfig
+from sfl.baselines.ec import ECConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.walks import TrailConfig
+from sfl.errors import CheckpointError, SflError, UsageError
+from sfl.registry import agent_name, make_agent
 from sfl.run.checkpoint import LEARNING_FILES
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
-from sfl.run.explorer import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run
+from sfl.run.lend import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
 from sfl.run.poses import Squares
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import _Training, resume, train
+from sfl.seeding import generator_state
+from sfl.worlds import MiniGridConfig
 
 from .worlds import random_experiment
 

@@ -18,18 +18,17 @@ from typing import Any
 import pytest
 
 from sfl.cli import main
-from sfl.core.errors import CheckpointError, SflError, UsageError
-from sfl.envs.vizdoom.leftovers import sweep
-from sfl.run import boards as boards_module
+from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint, folder
-from sfl.run.boards import Boards
-from sfl.run.checkpoint_header import signed
+from sfl.run import log as boards_module
+from sfl.run.checkpoint import sign_header as signed
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
-from sfl.run.interrupt import RunStoppedError, StopRequest
-from sfl.run.progress import Progress, note
+from sfl.run.log import Boards, Progress, note
 from sfl.run.report import summarise_runs
+from sfl.run.stopping import RunStoppedError, StopRequest
 from sfl.run.train import resume, train
+from sfl.worlds.doom.workers import sweep_folders as sweep
 
 from .test_train import assert_same_run, sfl_experiment, stop_at
 from .worlds import random_experiment
@@ -141,7 +140,7 @@ import atexit, os, sys
 sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
 from sfl.cli import COMMANDS, main
 from sfl.cli.options import ListOptions
-from sfl.run.interrupt import StopRequest
+from sfl.run.stopping import StopRequest
 def told(options):
     with StopRequest():
         pass

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.core.errors import UsageError
-from sfl.envs import GymConfig, MiniGridConfig, make_env
+from sfl.errors import UsageError
 from sfl.run.goals import parse_pose, picture_in, read_goal
+from sfl.worlds import GymConfig, MiniGridConfig, make_env
 
 
 def rendered(env_id: str, start: tuple[float, float, float]) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from sfl.run.plots.indicators import PANELS, Panel, _draw, _lines
+from sfl.show.curves import PANELS, Panel, _draw, _lines
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.title)

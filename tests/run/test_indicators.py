@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sfl.data.types import GOAL, Array, Explanation
-from sfl.envs import DoomConfig, GymConfig, MiniGridConfig, Task
+from sfl.api import GOAL, Array, Explanation
 from sfl.run.evaluate import evaluate
 from sfl.run.indicators import Indicators, Leg, Waypoints, crossing, edge_metrics
 from sfl.run.metrics import columns
 from sfl.run.worlds import open_world
+from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig, Task
 
 from .worlds import Corridor, Walk
 

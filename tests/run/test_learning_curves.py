@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfl.cli import main
-from sfl.run.plots.learning import learning_figure, read_curve, running_mean
+from sfl.show.curves import learning_figure, read_curve, running_mean
 
 ROWS = "step,loss,accuracy\n20,0.7,0.5\n40,0.5,0.75\n"
 

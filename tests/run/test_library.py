@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.agent import SFLAgent
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.envs import GoalWrapper, GymConfig, MiniGridConfig, Task, make_env
-from sfl.run.library import SFL
+from sfl.baselines.random import RandomConfig
+from sfl.errors import CheckpointError, UsageError
+from sfl.method.agent import SFLAgent
+from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended
+from sfl.run.sfl import SFL
 from sfl.run.train import train
+from sfl.worlds import GoalWrapper, GymConfig, MiniGridConfig, Task, make_env
 
 from .worlds import random_experiment
 
@@ -87,7 +87,7 @@ def test_an_environment_with_goals_of_its_own_is_evaluated_on_given_tasks() -> N
     agent = SFL(OwnGoals(), RandomConfig()).learn(7)
     task = Task("any", 0, None, np.full(2, 3, np.float32), 5)
     assert [row.steps for row in agent.evaluate([task])] == [5]
-    with pytest.raises(UsageError, match=r"OwnGoals cannot draw tasks: give a list of sfl.envs.Task, or let"):
+    with pytest.raises(UsageError, match=r"OwnGoals cannot draw tasks: give a list of sfl.worlds.Task, or let"):
         agent.evaluate(episodes=2)
 
 
@@ -122,7 +122,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: SFL(OtherGoals()),
         r"goals of OtherGoals have shape \(1,\), its observations \(2,\): .* leave its goals out",
     ),
-    (lambda: SFL(BadTasks(), RandomConfig()).evaluate(episodes=1), "must return an sfl.envs.Task, it gave 3"),
+    (lambda: SFL(BadTasks(), RandomConfig()).evaluate(episodes=1), "must return an sfl.worlds.Task, it gave 3"),
     (lambda: SFL.load(None), "path must name a folder, got None"),  # type: ignore[arg-type]
     (lambda: SFL(FOURROOM, RandomConfig()).save(3), "path must name a folder, got 3"),  # type: ignore[arg-type]
     (lambda: GoalWrapper(LAKE, goal_test="distance", radius="1"), "needs a radius above 0, got '1'"),  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: SFL(FOURROOM, RandomConfig()).learn("9"), "steps must be 0 or more, got '9'"),  # type: ignore[arg-type]
     (lambda: SFL(FOURROOM, RandomConfig()).learn(-1), "steps must be 0 or more, got -1"),
     (lambda: SFL(FOURROOM, RandomConfig()).evaluate(episodes=0), "episodes must be 1 or more, got 0"),
-    (lambda: SFL(FOURROOM, RandomConfig()).evaluate(5), "evaluate takes a list of sfl.envs.Task"),  # type: ignore[arg-type]
+    (lambda: SFL(FOURROOM, RandomConfig()).evaluate(5), "evaluate takes a list of sfl.worlds.Task"),  # type: ignore[arg-type]
     (lambda: SFL(FOURROOM, RandomConfig()).predict({"a": 1}, GRID), "must have the entry observation"),
     (lambda: SFL(FOURROOM, RandomConfig()).predict(np.full(GRID.shape, "x"), GRID), "has <U1 in it, this"),
     (lambda: SFL(FOURROOM, RandomConfig()).predict(GRID, np.full(GRID.shape, np.nan)), "goal holds numbers .* not"),

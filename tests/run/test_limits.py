@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sfl.run import limits
-from sfl.run.limits import cores_left, memory_left
+from sfl.run import machine as limits
+from sfl.run.machine import cores_left, memory_left
 
 
 def lend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, files: dict[str, str]) -> None:

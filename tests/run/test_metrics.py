@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sfl.core.errors import SflError
-from sfl.run.boards import Boards
-from sfl.run.csv_table import CsvTable
+from sfl.errors import SflError
+from sfl.run.log import Boards, CsvTable
 from sfl.run.metrics import METRICS, MetricWindow, columns, declared
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.networks import NetworkConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
 from sfl.experiments import get, tiny
-from sfl.learners.networks import NetworkConfig
+from sfl.method.config import FrameSFLConfig
 from sfl.run.folder import load_run, read_episodes
 from sfl.run.train import train
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents.mss.agent import MSSAgent
-from sfl.run.config import Experiment
+from sfl.baselines.mss.agent import MSSAgent
 from sfl.run.folder import read_episodes
+from sfl.run.settings import Experiment
 from sfl.run.train import _Training, train
 
 

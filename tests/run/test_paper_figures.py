@@ -12,19 +12,17 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from sfl.agents.mss.config import MSSConfig
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.value import UVFAConfig
 from sfl.cli import main
-from sfl.core.errors import UsageError
-from sfl.graph.soft_planning import MapConfig
-from sfl.learners.uvfa import UVFAConfig
-from sfl.run.config import EvalConfig, TrainConfig
-from sfl.run.plots import draw_paper
-from sfl.run.plots.doom_views import value_heat
-from sfl.run.plots.floor import blocks
-from sfl.run.plots.panels import sheet
-from sfl.run.plots.saving import MARGIN, escaped, save_vector
-from sfl.run.plots.style import PAPER, SCREEN, Plate
+from sfl.errors import UsageError
+from sfl.run.settings import EvalConfig, TrainConfig
 from sfl.run.train import train
+from sfl.show.draw import draw_paper
+from sfl.show.maps import blocks, sheet
+from sfl.show.mazes import value_heat
+from sfl.show.style import MARGIN, PAPER, SCREEN, Plate, escaped, save_vector
 
 from .vectors import check
 from .worlds import random_experiment

@@ -10,15 +10,15 @@ import pytest
 from PIL import Image
 
 from sfl import experiments
-from sfl.core.errors import UsageError
-from sfl.envs import GymConfig
-from sfl.run.checkpoint_header import signed
+from sfl.errors import UsageError
+from sfl.run.checkpoint import sign_header as signed
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.export import export
-from sfl.run.plots import draw
-from sfl.run.plots.style import SCREEN
-from sfl.run.plots.success import steps_text, success_curve, success_figure
 from sfl.run.train import train
+from sfl.show.curves import steps_text, success_curve, success_figure
+from sfl.show.draw import draw
+from sfl.show.style import SCREEN
+from sfl.worlds import GymConfig
 
 from .worlds import random_experiment
 

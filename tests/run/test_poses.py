@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.data.types import Array
-from sfl.envs import DoomConfig, GymConfig, MiniGridConfig
+from sfl.api import Array
 from sfl.run.poses import PoseLog, Squares, edge_ends, landmark_poses
 from sfl.run.worlds import MazeWorld, open_world
+from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig
 
 POSES = np.array([[1, 1, 0], [4, 5, 90], [1, 2, 0]], np.float32)
 
@@ -93,7 +93,7 @@ def test_edges_run_from_landmark_to_landmark() -> None:
 def test_progress_speaks_on_stderr_only(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sfl.run import progress
+    from sfl.run import log as progress
 
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)

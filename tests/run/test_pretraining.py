@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.random_agent import RandomConfig
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.random import RandomConfig
+from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks
-from sfl.run.encoder.card import training_card
-from sfl.run.encoder.config import NetworkRecipe
+from sfl.pretrain.config import NetworkRecipe
+from sfl.pretrain.train import training_card
 from sfl.run.pretraining import Pretraining, pretraining_of, spent_by_card
 
 from .encoder.made import made_walks

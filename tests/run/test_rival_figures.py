@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.graph.soft_planning import MapConfig
-from sfl.learners.uvfa import UVFAConfig
-from sfl.run import survey as survey_module
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.value import UVFAConfig
 from sfl.run.folder import LoadedRun, load_run
-from sfl.run.plots import _coverage, draw_paper
-from sfl.run.plots.coverage import coverage_figure
-from sfl.run.plots.doom import _value_figures, maze_site
-from sfl.run.plots.panels import Site
-from sfl.run.plots.style import PAPER, SCREEN
-from sfl.run.scene import frozen, values_policy
 from sfl.run.train import train
 from sfl.run.worlds import MazeWorld
+from sfl.show import views as survey_module
+from sfl.show.draw import _coverage, draw_paper
+from sfl.show.maps import Site
+from sfl.show.mazes import _value_figures, coverage_figure, maze_site
+from sfl.show.style import PAPER, SCREEN
+from sfl.show.views import frozen, values_policy
 
 from .dooms import doom_experiment, unlearned_encoder
 from .vectors import check

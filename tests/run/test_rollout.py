@@ -5,8 +5,8 @@ from itertools import islice
 
 import numpy as np
 
-from sfl.core.seeding import generator_state, restore_generator, spawn
 from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, rollout
+from sfl.seeding import generator_state, restore_generator, spawn
 
 from .worlds import Corridor, Walk
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.data.types import GOAL, Array, Explanation, Observation
-from sfl.envs import MiniGridConfig, make_env
+from sfl.api import GOAL, Array, Explanation, Observation
 from sfl.run.folder import load_run
-from sfl.run.scene import (
+from sfl.show.views import (
     RING,
     TILE,
     WALL,
@@ -25,6 +24,7 @@ from sfl.run.scene import (
     route_places,
     spread,
 )
+from sfl.worlds import MiniGridConfig, make_env
 
 
 class Numbers:

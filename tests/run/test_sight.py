@@ -12,16 +12,16 @@ import pytest
 from gymnasium import spaces
 
 from sfl import experiments
-from sfl.agents import AgentConfig
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.random import RandomConfig
 from sfl.cli import main
-from sfl.core.errors import UsageError
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, MiniGridConfig
+from sfl.errors import UsageError
+from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.registry import AgentConfig
 from sfl.run.sight import kind_in, look
 from sfl.run.train import train
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig, MiniGridConfig
 
 from .worlds import random_experiment
 

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.agents.random_agent import RandomAgent
-from sfl.core.errors import CheckpointError, SflError, UsageError
-from sfl.envs import GymConfig, MiniGridConfig
+from sfl.baselines.random import RandomAgent
+from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint
 from sfl.run import train as train_module
-from sfl.run.config import Experiment
-from sfl.run.csv_table import read_columns
-from sfl.run.device import resident_megabytes
+from sfl.run.compare import evaluate_run
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
-from sfl.run.interrupt import RunStoppedError
-from sfl.run.judge import evaluate_run
+from sfl.run.log import read_columns
+from sfl.run.machine import resident_megabytes
 from sfl.run.metrics import MACHINE
+from sfl.run.settings import Experiment
+from sfl.run.stopping import RunStoppedError
 from sfl.run.train import resume, train
+from sfl.worlds import GymConfig, MiniGridConfig
 
 from .worlds import random_experiment
 
@@ -294,7 +294,7 @@ def test_full_disk_while_writing_a_table_is_one_line(tmp_path: Path, monkeypatch
     def full(self: object, row: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("sfl.run.csv_table.CsvTable.write", full)
+    monkeypatch.setattr("sfl.run.log.CsvTable.write", full)
     with pytest.raises(SflError, match="disk is full; there is no checkpoint yet: the same command starts over"):
         train(random_experiment(), 0, tmp_path)
 

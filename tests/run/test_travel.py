@@ -14,26 +14,25 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
-from sfl.agents.sptm import SPTMConfig
+from sfl import user_modules as modules
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.walks import TrailConfig
 from sfl.cli import main
-from sfl.core import modules
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.envs import DoomConfig, world_name
-from sfl.envs.mazes.files import build_file
-from sfl.envs.mazes.library import LAYOUTS
-from sfl.envs.mazes.textures import PAPER_TEXTURES
-from sfl.learners.successor import SuccessorConfig
-from sfl.learners.trail import TrailConfig
+from sfl.errors import CheckpointError, UsageError
+from sfl.method.config import FrameConfig, FrameSFLConfig
+from sfl.method.successor import SuccessorConfig
 from sfl.run import inputs
-from sfl.run.config import EvalConfig, Experiment
+from sfl.run.compare import evaluate_run
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, create, load_run, read_config, usable_config
-from sfl.run.judge import evaluate_run
+from sfl.run.settings import EvalConfig, Experiment
 from sfl.run.train import resume, train
 from sfl.studio.curves import settings
 from sfl.studio.runs import Shelf
+from sfl.worlds import DoomConfig, world_name
+from sfl.worlds.mazes.load import LAYOUTS, build_file
+from sfl.worlds.mazes.textures import PAPER_TEXTURES
 
 from .dooms import PAIRS, doom_experiment, pairs_file, unlearned_encoder
 from .worlds import random_experiment

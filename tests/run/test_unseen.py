@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.data.types import Array, Observation, Transitions
-from sfl.envs import GymConfig, MiniGridConfig, Task
+from sfl.api import Array, Observation, Transitions
 from sfl.run.poses import PoseLog
 from sfl.run.rollout import Episode, Step
 from sfl.run.unseen import BLOCK, UnseenPlaces, UnseenSights, unseen_goals
 from sfl.run.worlds import open_world
+from sfl.worlds import GymConfig, MiniGridConfig, Task
 
 NOWHERE = np.full((2, 3), np.nan)
 

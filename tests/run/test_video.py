@@ -11,18 +11,15 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from sfl.core.errors import SflError, UsageError
-from sfl.data.types import GOAL, Array, Explanation
-from sfl.envs import GymConfig, MiniGridConfig, make_env
+from sfl.api import GOAL, Array, Explanation
+from sfl.errors import SflError, UsageError
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, load_run
-from sfl.run.frames import Painter
-from sfl.run.grid_frames import Pictures
-from sfl.run.paint import ORANGE
-from sfl.run.path_recorder import PathRecorder
-from sfl.run.scene import drawing_itself, first_task, frozen
+from sfl.run.poses import PathRecorder
 from sfl.run.train import train
-from sfl.run.video import FPS, HOLD, _Camera, _Stage, record
+from sfl.show.video import FPS, HOLD, ORANGE, Painter, Pictures, _Camera, _Stage, record
+from sfl.show.views import drawing_itself, first_task, frozen
+from sfl.worlds import GymConfig, MiniGridConfig, make_env
 
 from .worlds import Corridor, random_experiment
 
@@ -125,7 +122,7 @@ def test_a_belief_is_measured_against_the_truth(small_run: Path) -> None:
 
 
 def test_two_runs_are_filmed_side_by_side(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfl.run.video.first_task", lambda run, level: replace(first_task(run), budget=4))
+    monkeypatch.setattr("sfl.show.video.first_task", lambda run, level: replace(first_task(run), budget=4))
     ours = Path(shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000"))
     path = record(ours, beside=small_run)
     assert path == tmp_path / "sfl-fourroom" / "figures" / "episode.mp4"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfl.run.plots.style import COLUMN, TEXT
+from sfl.show.style import COLUMN, TEXT
 
 SHOW_TEXT, CURVE_OR_LINE = re.compile(rb"\bT[jJ]\b"), re.compile(rb" [lc]\n")
 

@@ -8,10 +8,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from sfl.agents.random_agent import RandomConfig
-from sfl.data.types import Array, Explanation, Observation
-from sfl.envs import MiniGridConfig
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.api import Array, Explanation, Observation
+from sfl.baselines.random import RandomConfig
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
+from sfl.worlds import MiniGridConfig
 
 
 class Corridor(gymnasium.Env[Any, Any]):

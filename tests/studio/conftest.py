@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.bench.specimen import Size, make_specimen
 from starlette.testclient import TestClient
 
 from sfl.run.folder import LoadedRun, load_run
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
-from sfl.studio.specimen import Size, make_specimen
 
 HERE = "testserver"
 

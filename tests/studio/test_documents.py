@@ -13,19 +13,19 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from sfl.agents.mss.config import MSSConfig
-from sfl.agents.sfl.config import SFLConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.data.types import Array
-from sfl.envs.layouts import LAYOUTS
-from sfl.graph.edges import EdgeConfig, EdgeStatistics, form_edges
-from sfl.graph.navigator import NavigatorConfig
+from sfl.api import Array
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.method.config import SFLConfig
+from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges
+from sfl.method.navigator import NavigatorConfig
 from sfl.run.folder import load_run
 from sfl.run.worlds import SQUARE
 from sfl.studio.answers import encode, numbers, shares
 from sfl.studio.curves import curves, flattened, group_of, settings, thinned, title_of
 from sfl.studio.graph import components, edge_columns, frontier_of, thresholds
 from sfl.studio.runs import Run
+from sfl.worlds.grids import LAYOUTS
 
 
 def test_numbers_that_json_does_not_know_are_null() -> None:

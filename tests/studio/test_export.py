@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 
 from sfl.cli import main
-from sfl.core.errors import SflError, UsageError
-from sfl.envs import Task
+from sfl.errors import SflError, UsageError
 from sfl.studio.bundle import PAGE, bundled, one_file
 from sfl.studio.export import documents, export, first_walk, packed, pictures, spread
 from sfl.studio.fields import Table
 from sfl.studio.server import KINDS
 from sfl.studio.shared import Studio
+from sfl.worlds import Task
 
 MAX_LINES, MAX_WIDTH = 400, 120
 

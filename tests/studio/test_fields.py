@@ -12,16 +12,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.core.errors import UsageError
-from sfl.envs import MiniGridConfig, make_env
-from sfl.run import survey
+from sfl.errors import UsageError
 from sfl.run.folder import load_run
-from sfl.run.scene import SimilarityPolicy, cell_sfs, frozen
 from sfl.run.train import train
+from sfl.show import views as survey
+from sfl.show.views import SimilarityPolicy, cell_sfs, frozen
 from sfl.studio.answers import NotReadyError
 from sfl.studio.fields import Fields
 from sfl.studio.runs import fingerprint
 from sfl.studio.shared import Studio
+from sfl.worlds import MiniGridConfig, make_env
 
 
 def make(client: TestClient, run: str, checkpoint: str = "last") -> dict[str, Any]:

@@ -15,11 +15,10 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from sfl.core.errors import SflError, UsageError
-from sfl.envs import Task, make_env
+from sfl.errors import SflError, UsageError
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, load_run
-from sfl.run.library import SFL
+from sfl.run.sfl import SFL
 from sfl.studio import players as playing
 from sfl.studio.live import record
 from sfl.studio.players import Event, Player, gather
@@ -29,6 +28,7 @@ from sfl.studio.server import application
 from sfl.studio.sessions import Session
 from sfl.studio.shared import DEMO, Studio
 from sfl.studio.views import Window
+from sfl.worlds import Task, make_env
 
 from .watching import SHORT, begin, children, episodes, hasten, heard, of_kind
 

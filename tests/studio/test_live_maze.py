@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.data.types import Array
-from sfl.envs import Task, make_env
+from sfl.api import Array
+from sfl.baselines.random import RandomConfig
+from sfl.registry import make_agent
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, config_spec, load_run
 from sfl.studio.live import record
+from sfl.worlds import Task, make_env
 
 from .watching import begin, children, episodes, hasten, heard, of_kind
 

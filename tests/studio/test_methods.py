@@ -11,15 +11,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.envs import MiniGridConfig
-from sfl.run.config import EvalConfig, TrainConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import load_run
+from sfl.run.settings import EvalConfig, TrainConfig
 from sfl.run.train import train
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
+from sfl.worlds import MiniGridConfig
 
 from .test_fields import make
 

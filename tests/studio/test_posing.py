@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfl.agents import make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.core.errors import UsageError
-from sfl.envs import GymConfig
-from sfl.run.config import EvalConfig
+from sfl.baselines.random import RandomConfig
+from sfl.errors import UsageError
+from sfl.registry import make_agent
 from sfl.run.folder import LoadedRun, config_spec
+from sfl.run.settings import EvalConfig
 from sfl.studio.live import record
 from sfl.studio.posing import Request, task_of
+from sfl.worlds import GymConfig
 
 from .watching import of_kind
 

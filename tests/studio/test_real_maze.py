@@ -11,11 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.run import survey
-from sfl.run.config import EvalConfig, TrainConfig
+from sfl.method.config import FrameSFLConfig
 from sfl.run.folder import load_run
+from sfl.run.settings import EvalConfig, TrainConfig
 from sfl.run.train import train
+from sfl.show import views as survey
 from sfl.studio.server import application
 from sfl.studio.shared import Studio
 

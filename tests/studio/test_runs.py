@@ -15,9 +15,8 @@ import pytest
 
 import sfl
 from sfl import experiments
-from sfl.core.errors import CheckpointError, UsageError
-from sfl.data.types import AgentState, EnvSpec
-from sfl.envs import DoomConfig, GymConfig
+from sfl.api import AgentState, EnvSpec
+from sfl.errors import CheckpointError, UsageError
 from sfl.run import checkpoint, folder
 from sfl.run.diagnosis import run_line
 from sfl.studio import runs
@@ -26,6 +25,7 @@ from sfl.studio.graph import Graphs
 from sfl.studio.places import Atlas
 from sfl.studio.runs import FRESH, Run, Shelf, fingerprint, settled
 from sfl.studio.shared import Studio
+from sfl.worlds import DoomConfig, GymConfig
 
 
 def test_the_line_of_a_run(grid_run: Path) -> None:

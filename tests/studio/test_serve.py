@@ -13,16 +13,16 @@ import time
 from pathlib import Path
 
 import pytest
+from benchmarks.bench import studio as bench
+from benchmarks.bench.specimen import Size, make_specimen
+from benchmarks.bench.studio import running
 
 from sfl.cli import main
-from sfl.core.errors import UsageError
+from sfl.errors import UsageError
 from sfl.run.folder import load_run
-from sfl.run.scene import frozen
-from sfl.studio import bench
-from sfl.studio.bench import running
+from sfl.show.views import frozen
 from sfl.studio.serve import listen, page_address
 from sfl.studio.shared import DEMO, Studio
-from sfl.studio.specimen import Size, make_specimen
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from sfl.core.errors import UsageError
+from sfl.errors import UsageError
 from sfl.studio import safety, server
 from sfl.studio.requests import MOST_BYTES
 from sfl.studio.safety import is_loopback, own_names, token_for

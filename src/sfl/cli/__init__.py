@@ -11,10 +11,11 @@ from typing import Any
 
 from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
 from sfl.cli.parsing import parse
-from sfl.core.errors import SflError, is_out_of_memory, unknown_name
-from sfl.core.files import NO_ROOM
-from sfl.envs.vizdoom.leftovers import sweep
-from sfl.run import starting, streams
+from sfl.errors import SflError, is_out_of_memory, unknown_name
+from sfl.files import NO_ROOM
+from sfl.run import log as streams
+from sfl.run import stopping as starting
+from sfl.worlds.doom.workers import sweep_folders as sweep
 
 HELP = """\
 sfl: Successor Feature Landmarks, goal-reaching without rewards.
@@ -84,7 +85,7 @@ def _run(args: list[str]) -> int:
     try:
         return starting.work(lambda: _answer(args))
     except BrokenPipeError as error:
-        from sfl.run.console import reader_has_left
+        from sfl.run.log import reader_has_left
 
         if reader_has_left():
             return 141  # as the shell says of a program that SIGPIPE ended; `head` has seen enough, that is no error
@@ -155,7 +156,7 @@ def _dispatch(args: list[str]) -> int:
         print(HELP, end="")
         return 0 if args else 2
     if args[0] == "--version":
-        from sfl.run.version import sfl_version
+        from sfl.run.machine import sfl_version
 
         print(f"sfl {sfl_version()}")
         return 0

@@ -21,8 +21,8 @@ from sfl.cli.options import (
     VideoOptions,
 )
 from sfl.cli.parsing import parse
-from sfl.core.errors import UsageError
-from sfl.core.files import require_replaceable
+from sfl.errors import UsageError
+from sfl.files import require_replaceable
 
 PARTS = ("env", "agent", "train", "eval")  # of an experiment, each with its own options
 
@@ -30,7 +30,7 @@ PARTS = ("env", "agent", "train", "eval")  # of an experiment, each with its own
 def list_experiments(options: ListOptions) -> int:
     """Name every experiment and say what it is."""
     from sfl import experiments
-    from sfl.run.console import print_table
+    from sfl.run.log import print_table
 
     print_table([["experiment", "what it is"], *(list(line) for line in experiments.overview())], True)
     return 0
@@ -38,8 +38,8 @@ def list_experiments(options: ListOptions) -> int:
 
 def doctor(options: DoctorOptions) -> int:
     """Look at the installation."""
-    from sfl.run.console import print_table
-    from sfl.run.doctor import examine
+    from sfl.run.log import print_table
+    from sfl.run.machine import examine
 
     findings = examine()
     print_table([["what", "", "answer"], *([f.name, "ok" if f.fine else "WRONG", f.answer] for f in findings)], True)
@@ -99,7 +99,7 @@ def _print_report(path: Path) -> None:
 
 def _show_report(rows: Sequence[Any]) -> None:
     """The table, and under it what must be said of it."""
-    from sfl.run.console import print_table
+    from sfl.run.log import print_table
     from sfl.run.report import report_cells, report_lines
 
     print_table(report_cells(rows))
@@ -109,8 +109,8 @@ def _show_report(rows: Sequence[Any]) -> None:
 
 def evaluate(options: EvalOptions) -> int:
     """Evaluate a run."""
-    from sfl.run.console import print_json, print_table
-    from sfl.run.judge import ask, outcome_cells
+    from sfl.run.compare import ask, outcome_cells
+    from sfl.run.log import print_json, print_table
 
     words = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     as_json, path = words.pop("json"), words.pop("run")
@@ -126,7 +126,7 @@ def evaluate(options: EvalOptions) -> int:
 def report(options: ReportOptions) -> int:
     """Sum up runs."""
     _require_runs(options.runs, "report")
-    from sfl.run.console import print_json
+    from sfl.run.log import print_json
     from sfl.run.report import summarise_runs
 
     rows = summarise_runs(options.runs)
@@ -147,7 +147,7 @@ def plot(options: PlotOptions) -> int:
     _require_runs(options.runs, "plot")
     if options.format and not options.paper:
         raise UsageError(f"--format {options.format} is for --paper, which was not given; without it figures are PNG.")
-    from sfl.run.plots import draw, draw_paper
+    from sfl.show.draw import draw, draw_paper
 
     print(*(draw_paper(options.runs, options.format or "pdf") if options.paper else draw(options.runs)), sep="\n")
     return 0
@@ -155,7 +155,7 @@ def plot(options: PlotOptions) -> int:
 
 def video(options: VideoOptions) -> int:
     """Record an episode."""
-    from sfl.run.video import record
+    from sfl.show.video import record
 
     print(record(options.run, options.level, options.beside))
     return 0
@@ -163,7 +163,7 @@ def video(options: VideoOptions) -> int:
 
 def bench(options: BenchOptions) -> int:
     """Measure."""
-    from sfl.run.console import print_rows, write_rows
+    from sfl.run.log import print_rows, write_rows
 
     if options.out:
         require_replaceable(options.out)  # before minutes are spent
@@ -178,15 +178,16 @@ def _studio_rows(options: BenchOptions) -> list[Any]:
     from sfl.cli.studio import require_extra
 
     require_extra()
-    from sfl.studio.bench import measure_studio
+    from benchmarks.bench.studio import measure_studio
 
     return measure_studio(options.seconds)
 
 
 def _bench_rows(options: BenchOptions) -> list[Any]:
+    from benchmarks.bench.command import bench as measure
+    from benchmarks.bench.command import doom_bench
+
     from sfl import experiments
-    from sfl.run.bench import bench as measure
-    from sfl.run.bench import doom_bench
 
     experiment = None if options.experiment is None else experiments.get(options.experiment)
     doom = doom_bench(options.seconds, options.envs, options.encoder, experiment, options.device)
@@ -204,8 +205,8 @@ def export(options: ExportOptions) -> int:
 def demo(options: DemoOptions) -> int:
     """Show what SFL does."""
     from sfl import experiments
-    from sfl.run.console import print_table
-    from sfl.run.demo import demonstrate
+    from sfl.run.log import print_table
+    from sfl.show.demo import demonstrate
 
     experiment = experiments.get("sfl-fourroom")
     experiment = experiments.tiny(experiment) if options.tiny else experiment

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sfl.cli.parsing import parse
-from sfl.core.errors import unknown_name
+from sfl.errors import unknown_name
 
 HELP = """\
 usage: sfl encoder COMMAND [OPTIONS]
@@ -24,9 +24,9 @@ The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; w
 def train(args: Sequence[str]) -> int:
     """Train an encoder."""
     from sfl.cli.encoder_options import TrainOptions
-    from sfl.run.console import print_table
-    from sfl.run.encoder.evaluate import place_cells
-    from sfl.run.encoder.train import train_encoder
+    from sfl.pretrain.evaluate import place_cells
+    from sfl.pretrain.train import train_encoder
+    from sfl.run.log import print_table
 
     options = parse(TrainOptions, args, "sfl encoder train")
     judgement = options.eval if options.evaluate else None
@@ -41,9 +41,9 @@ def evaluate(args: Sequence[str]) -> int:
     """Evaluate an encoder."""
     from sfl.cli.encoder_options import EvalOptions
     from sfl.nn.weights import load_encoder
-    from sfl.run.console import print_json, print_table
-    from sfl.run.device import prepare
-    from sfl.run.encoder.evaluate import judge_encoder, place_cells
+    from sfl.pretrain.evaluate import judge_encoder, place_cells
+    from sfl.run.log import print_json, print_table
+    from sfl.run.machine import prepare
 
     options = parse(EvalOptions, args, "sfl encoder eval")
     rows = judge_encoder(load_encoder(options.encoder, prepare(options.device, options.threads)), options)
@@ -57,7 +57,7 @@ def evaluate(args: Sequence[str]) -> int:
 def extract(args: Sequence[str]) -> int:
     """Take the encoder out of a retrieval network."""
     from sfl.cli.encoder_options import ExtractOptions
-    from sfl.run.encoder.extract import extract_encoder
+    from sfl.pretrain.train import extract_encoder
 
     options = parse(ExtractOptions, args, "sfl encoder extract")
     extract_encoder(options.networks, options.out, options.kind, options.force)

@@ -9,8 +9,8 @@ from typing import Literal
 from tyro.conf import Positional
 
 from sfl.cli.options import MachineOptions
-from sfl.nn.frame_encoders import Kind
-from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe, NetworkJudgement, NetworkRecipe
+from sfl.nn.frames import Kind
+from sfl.pretrain.config import EncoderJudgement, EncoderRecipe, NetworkJudgement, NetworkRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from tyro.conf import Positional
 
 from sfl.cli.parsing import parse
-from sfl.core.errors import unknown_name
+from sfl.errors import unknown_name
 
 if TYPE_CHECKING:
-    from sfl.envs.mazes import Textures
+    from sfl.worlds.mazes.textures import Textures
 
 HELP = """\
 usage: sfl maze COMMAND [OPTIONS]
@@ -41,7 +41,7 @@ class _TextureOptions:
 
     def chosen(self) -> Textures | None:
         """The textures asked for; None: nothing was."""
-        from sfl.envs.config import asked_textures
+        from sfl.worlds.config import asked_textures
 
         return asked_textures(self.texture_kind, self.texture_density, self.texture_seed)
 
@@ -96,8 +96,8 @@ class ShowOptions(_TextureOptions):
 
 def build(options: BuildOptions) -> int:
     """Make a WAD of a layout."""
-    from sfl.envs.mazes import Textures
-    from sfl.envs.mazes.files import build_file
+    from sfl.worlds.mazes.load import build_file
+    from sfl.worlds.mazes.textures import Textures
 
     print(build_file(options.layout, options.out, options.chosen() or Textures(), options.force))
     return 0
@@ -105,8 +105,8 @@ def build(options: BuildOptions) -> int:
 
 def import_(options: ImportOptions) -> int:
     """Make a WAD of a maze."""
-    from sfl.envs.mazes.files import import_file
-    from sfl.run.progress import note
+    from sfl.run.log import note
+    from sfl.worlds.mazes.load import import_file
 
     missing = import_file(options.maze, options.out, options.maze_dir, options.chosen(), options.copies, options.force)
     if missing:
@@ -117,8 +117,9 @@ def import_(options: ImportOptions) -> int:
 
 def show(options: ShowOptions) -> int:
     """Draw a maze."""
-    from sfl.envs.mazes import Textures, load_maze
-    from sfl.run.plots.maze import draw_maze
+    from sfl.show.mazes import draw_maze
+    from sfl.worlds.mazes.load import load_maze
+    from sfl.worlds.mazes.textures import Textures
 
     maze = load_maze(options.maze, options.maze_dir, options.chosen() or Textures())
     print(draw_maze(maze, options.out, options.pairs, options.views, options.seed, options.force))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sfl.cli.parsing import parse
-from sfl.core.errors import unknown_name
+from sfl.errors import unknown_name
 
 HELP = """\
 usage: sfl network COMMAND [OPTIONS]
@@ -28,7 +28,7 @@ The paper's mazes are read from --maze-dir or the folder that SFL_MAZES names; w
 def train(args: Sequence[str]) -> int:
     """Train a network."""
     from sfl.cli.encoder_options import NetworkOptions
-    from sfl.run.encoder.network import NETWORKS, train_networks
+    from sfl.pretrain.networks import NETWORKS, train_networks
 
     options = parse(NetworkOptions, args, "sfl network train")
     machine = (options.device, options.threads, options.force)
@@ -41,7 +41,7 @@ def train(args: Sequence[str]) -> int:
 def join(args: Sequence[str]) -> int:
     """Put networks into one file."""
     from sfl.cli.encoder_options import JoinOptions
-    from sfl.run.encoder.network import join_networks
+    from sfl.pretrain.networks import join_networks
 
     options = parse(JoinOptions, args, "sfl network join")
     join_networks(options.files, options.out, options.force)
@@ -52,9 +52,9 @@ def join(args: Sequence[str]) -> int:
 def evaluate(args: Sequence[str]) -> int:
     """Evaluate the networks of a file."""
     from sfl.cli.encoder_options import NetworkEvalOptions
-    from sfl.run.console import print_json, print_table
-    from sfl.run.device import prepare
-    from sfl.run.encoder.network_scores import judge_networks, network_cells
+    from sfl.pretrain.networks import judge_networks, network_cells
+    from sfl.run.log import print_json, print_table
+    from sfl.run.machine import prepare
 
     options = parse(NetworkEvalOptions, args, "sfl network eval")
     rows = judge_networks(options.file, options.networks, options, prepare(options.device, options.threads))
@@ -68,7 +68,7 @@ def evaluate(args: Sequence[str]) -> int:
 def plot(args: Sequence[str]) -> int:
     """Draw loss curves."""
     from sfl.cli.encoder_options import NetworkPlotOptions
-    from sfl.run.plots.learning import draw_learning
+    from sfl.show.curves import draw_learning
 
     options = parse(NetworkPlotOptions, args, "sfl network plot")
     draw_learning(options.curves, options.out, options.force)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import tyro
 
-from sfl.core.config import check_numbers
-from sfl.core.errors import UsageError, unknown_name
+from sfl.config import check_numbers
+from sfl.errors import UsageError, unknown_name
 
 T = TypeVar("T")
 

@@ -51,11 +51,11 @@ class ReproduceOptions:
 def reproduce(options: ReproduceOptions) -> int:
     """Plan, make, report; 1 when a run failed."""
     from sfl import experiments
-    from sfl.run.console import print_table
-    from sfl.run.reproduce.command import Where, complaint
-    from sfl.run.reproduce.command import reproduce as make
-    from sfl.run.reproduce.pages import main_cells
-    from sfl.run.reproduce.plan import Sizes
+    from sfl.reproduce.command import Where, complaint
+    from sfl.reproduce.command import reproduce as make
+    from sfl.reproduce.plan import Sizes
+    from sfl.reproduce.report import main_cells
+    from sfl.run.log import print_table
 
     sizes = Sizes(options.seeds, options.scale, options.tiny)
     runs_dir = options.runs_dir or _default_runs(options)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from sfl.core.errors import UsageError
+from sfl.errors import UsageError
 
 NEEDED = ("starlette", "uvicorn")
 

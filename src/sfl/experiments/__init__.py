@@ -1,9 +1,9 @@
 """Named experiments: the paper's settings and ours, as typed values."""
 
+from sfl.experiments.baselines import PRETRAINED
+from sfl.experiments.mazes import PAPER_ENCODER
+from sfl.experiments.names import EXPERIMENTS, describe, get, names, overview
 from sfl.experiments.places import LEVELS, MAZES, MINIGRID, PAPER_GRIDS, Spawn
-from sfl.experiments.registry import EXPERIMENTS, describe, get, names, overview
-from sfl.experiments.rivals import PRETRAINED
-from sfl.experiments.sfl_mazes import PAPER_ENCODER
 from sfl.experiments.sizes import scaled, tiny
 
 __all__ = [

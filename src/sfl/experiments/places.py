@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sfl.envs.mazes import own_mazes
-from sfl.run.config import EvalConfig
+from sfl.run.settings import EvalConfig
+from sfl.worlds.mazes.load import own_mazes
 
 MINIGRID = {
     "fourroom": "sfl/FourRoom-v0",

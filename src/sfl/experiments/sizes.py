@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.agents import AgentConfig
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.envs.config import DoomConfig
-from sfl.run.config import Experiment, require_scale
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.ec import ECConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.registry import AgentConfig
+from sfl.run.settings import Experiment, require_scale
+from sfl.worlds.config import DoomConfig
 
 
 def tiny(experiment: Experiment) -> Experiment:

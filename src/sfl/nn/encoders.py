@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.data.types import EncoderKind, encoder_kind
-from sfl.nn.pullback import Pull, PullThrough, set_gradient, set_gradient_product
+from sfl.api import EncoderKind, encoder_kind
+from sfl.fast.layers import Pull, PullThrough, set_gradient, set_gradient_product
 
 
 class PatchConvolution(nn.Module):
@@ -65,7 +65,7 @@ class GridEncoder(nn.Module):
     def forward_windows(
         self, patches: Tensor, patches_of: Tensor, windows_of: Tensor, varying: Tensor | None = None
     ) -> tuple[Tensor, Pull]:
-        """The same features from distinct windows (`sfl.data.windows`), each computed once, and their pull.
+        """The same features from distinct windows (`sfl.fast.windows`), each computed once, and their pull.
 
         patches [P, 9 * C]; patches_of [M, 9] for each distinct window; windows_of [B, cells]; `varying` [V]: all cells
         that are not the same in every row, where that is known and worth something.

@@ -1,9 +1,4 @@
-"""Networks in files: safetensors, half precision, and in the header what they are and how they came about.
-
-An encoder is kept folded (`FrameEncoder.folded`). Matrices and kernels are stored in half precision, vectors in full:
-they are few, and the statistics among them may be large. Networks that go on learning are kept as they learn, under
-the names that a checkpoint has for them.
-"""
+"""Networks as plain arrays, and back."""
 
 from __future__ import annotations
 
@@ -16,12 +11,34 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
-from sfl.core.errors import CheckpointError, UsageError, unknown_name
-from sfl.core.files import write_bytes
-from sfl.data.types import Array
-from sfl.nn.frame_encoders import KINDS, FrameEncoder
+from sfl.api import Array
+from sfl.errors import CheckpointError, UsageError, unknown_name
+from sfl.files import write_bytes
+from sfl.nn.frames import KINDS, FrameEncoder
+
+
+def module_state(module: nn.Module, prefix: str) -> dict[str, Array]:
+    """Parameters and buffers by name."""
+    return {f"{prefix}.{name}": value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
+
+
+def load_module(module: nn.Module, prefix: str, arrays: dict[str, Array]) -> None:
+    """Set a module from arrays; missing names or other shapes are an error that lists them."""
+    expected = module.state_dict()
+    given = {name: arrays.get(f"{prefix}.{name}") for name in expected}
+    wrong = [name for name, value in given.items() if value is None or value.shape != tuple(expected[name].shape)]
+    if wrong:
+        raise CheckpointError(f"The checkpoint does not fit the network {prefix!r}: missing or misshapen {wrong}.")
+    module.load_state_dict({name: torch.from_numpy(value).to(expected[name].dtype) for name, value in given.items()})
+
+
+# ---- Networks in files: safetensors, half precision, and in the header what they are and how they came about.
+#
+# An encoder is kept folded (`FrameEncoder.folded`). Matrices and kernels are stored in half precision, vectors in full:
+# they are few, and the statistics among them may be large. Networks that go on learning are kept as they learn, under
+# the names that a checkpoint has for them.
 
 FORMAT = "1"
 SHIPPED = ("place", "compact")

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.agents.random_agent import RandomConfig
-from sfl.core.errors import UsageError
-from sfl.core.files import write_text
-from sfl.envs import EnvConfig, Task
-from sfl.run.console import csv_text
-from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate
+from sfl.baselines.random import RandomConfig
+from sfl.errors import UsageError
+from sfl.files import write_text
+from sfl.registry import AgentConfig, agent_name, make_agent
+from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate, wilson
 from sfl.run.folder import RunFolder, config_spec, read_episodes
-from sfl.run.intervals import wilson
+from sfl.run.log import csv_text
+from sfl.worlds import EnvConfig, Task
 
 RANDOM = agent_name(RandomConfig())
 """Its name in the column `agent`."""

@@ -1,16 +1,4 @@
-"""A checkpoint is a folder of plain files, complete or absent.
-
-last/                         everything that going on exactly needs
-  format.json                 format number, environment, settings, step count, rows of the run's tables, size and
-                              SHA-256 of every other file, and a SHA-256 of all that
-  networks.safetensors  optimisers.safetensors  replay.safetensors
-  graph.npz                   landmarks and edges
-  generators.json             random generators, counters, running episodes
-  poses.npy                   where the agent was at each environment step, float32 [N, 3]
-  landmark_poses.npy          where each landmark was seen, float32 [L, 3]
-000200000/                    history: networks in half precision, graph, landmark poses
-A slim copy has, where it was asked for, poses.npy as well.
-"""
+"""format.json of a checkpoint: what it says of itself and of the files beside it, and how that is checked."""
 
 from __future__ import annotations
 
@@ -18,23 +6,166 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from sfl.core.errors import CheckpointError, FileError, SflError
-from sfl.core.files import flush, has_no_room, read_array, read_arrays, read_bytes
-from sfl.data.types import AgentState, Array, EnvSpec
-from sfl.run import checkpoint_header
-from sfl.run.checkpoint_header import FORMAT, Header, Kind
-from sfl.run.progress import note
-from sfl.run.version import sfl_version
+from sfl.api import AgentState, Array, EnvSpec
+from sfl.errors import CheckpointError, FileError, SflError
+from sfl.files import flush, has_no_room, read_array, read_arrays, read_bytes
+from sfl.run.log import note
+from sfl.run.machine import sfl_version
+
+HEADER_NAME = "format.json"
+FORMAT = 4
+UNSIGNED = 3
+"""The format before it: the same without `kind`, `tables` and `digest`. It is read_header, and protects itself less."""
+
+Kind = Literal["full", "small", "slim"]
+"""`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
+
+Header = dict[str, Any]
+
+_ALWAYS = {"networks.safetensors", "graph.npz", "generators.json", "landmark_poses.npy"}
+_LEARNING = {"optimisers.safetensors", "replay.safetensors"}
+NEEDED: dict[str, set[str]] = {"full": _ALWAYS | _LEARNING | {"poses.npy"}, "small": _ALWAYS, "slim": _ALWAYS}
+"""Files of each kind."""
+
+
+def sign_header(header: Header) -> Header:
+    """With a digest of all its fields."""
+    return {**header, "digest": _digest(header)}
+
+
+def _digest(header: Header) -> str:
+    body = {name: value for name, value in header.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def read_header(folder: Path) -> Header:
+    """The header of a checkpoint; a ValueError says what is wrong with it, as the end of a sentence about it.
+
+    One of the older format gets the kind that its files show, and no tables.
+    """
+    header = _parsed(folder / HEADER_NAME)
+    found = header.get("format")
+    if found not in (FORMAT, UNSIGNED) or type(found) is not int:
+        raise ValueError(f"has format {_short(found)}, this version of sfl reads format {FORMAT}")
+    fields = _FIELDS | (_SIGNED_FIELDS if found == FORMAT else {})
+    if missing := sorted(set(fields) - set(header)):
+        raise ValueError(f"lacks the keys {missing} in {HEADER_NAME}")
+    for name, fits in fields.items():
+        if not fits(header[name]):
+            raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header[name])} as {name}")
+    if header.get("digest") != (_digest(header) if found == FORMAT else None):
+        raise ValueError(f"is damaged: {HEADER_NAME} is not what it was saved with")
+    header.setdefault("settings", {})  # not in those that were made before there was this field
+    if not isinstance(header["settings"], dict):
+        raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header['settings'])} as settings")
+    if found == UNSIGNED:
+        header |= {"kind": "full" if _LEARNING & set(header["files"]) else "slim", "tables": {}}
+    if missing := sorted(NEEDED[header["kind"]] - set(header["files"])):
+        raise ValueError(f"is damaged: {HEADER_NAME} lacks the files {missing}")
+    return header
+
+
+def _parsed(file: Path) -> Header:
+    try:
+        header = json.loads(read_bytes(file), object_pairs_hook=_unique, parse_constant=_no_number)
+    except (OSError, FileError, ValueError, RecursionError) as error:
+        raise ValueError(f"has no readable {HEADER_NAME}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"has no readable {HEADER_NAME}")
+    return header
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+def _short(value: Any) -> str:
+    """A value as an error may quote it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of more digits than Python turns into text; too deep
+        text = f"something of the type {type(value).__name__}"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_count, value))
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _is_kind(value: Any) -> bool:
+    return isinstance(value, str) and value in NEEDED
+
+
+def _are_files(value: Any) -> bool:
+    """Names in this folder, with the size and the digest of each."""
+    return isinstance(value, dict) and all(_is_name(name) and _is_fingerprint(file) for name, file in value.items())
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_-]+\.[a-z]+", name) is not None and name != HEADER_NAME
+
+
+def _is_fingerprint(value: Any) -> bool:
+    return isinstance(value, dict) and _is_count(value.get("bytes")) and _is_digest(value.get("sha256"))
+
+
+def _are_tables(value: Any) -> bool:
+    return _are_files(value) and all(_is_count(table.get("rows")) for table in value.values())
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "sfl": _is_text,
+    "env": _is_text,
+    "observation_shape": _is_shape,
+    "action_count": _is_count,
+    "env_steps": _is_count,
+    "files": _are_files,
+}
+_SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {"kind": _is_kind, "tables": _are_tables, "digest": _is_digest}
+
+
+# ---- A checkpoint is a folder of plain files, complete or absent.
+#
+# last/                         everything that going on exactly needs
+#   format.json                 format number, environment, settings, step count, rows of the run's tables, size and
+#                               SHA-256 of every other file, and a SHA-256 of all that
+#   networks.safetensors  optimisers.safetensors  replay.safetensors
+#   graph.npz                   landmarks and edges
+#   generators.json             random generators, counters, running episodes
+#   poses.npy                   where the agent was at each environment step, float32 [N, 3]
+#   landmark_poses.npy          where each landmark was seen, float32 [L, 3]
+# 000200000/                    history: networks in half precision, graph, landmark poses
+# A slim copy has, where it was asked for, poses.npy as well.
 
 TENSOR_FILES = ("networks", "optimisers", "replay")
 LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
@@ -115,8 +246,8 @@ def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
         _write_poses(draft / "poses.npy", checkpoint.poses)
     _write_json(draft / "generators.json", counters)
     files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
-    header = draft / checkpoint_header.NAME
-    _write_json(header, checkpoint_header.signed({**_header(checkpoint, kind), "files": files}))
+    header = draft / HEADER_NAME
+    _write_json(header, sign_header({**_header(checkpoint, kind), "files": files}))
     mode = header.stat().st_mode
     for path in draft.iterdir():
         path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
@@ -286,7 +417,7 @@ def _say_that_it_is_old(folder: Path) -> None:
 
 def _header_of(folder: Path) -> Header:
     try:
-        return checkpoint_header.read(folder)
+        return read_header(folder)
     except ValueError as error:
         raise _broken(folder, str(error)) from error
 
@@ -331,7 +462,7 @@ def last_good(checkpoints: Path, but: Path) -> Path | None:
 
 def _whole_steps(folder: Path) -> int | None:
     try:
-        header = checkpoint_header.read(folder)
+        header = read_header(folder)
         whole = all(_is(folder / name, expected) for name, expected in header["files"].items())
     except (OSError, ValueError):
         return None

@@ -17,17 +17,16 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sfl.core.errors import CheckpointError, FileError, UsageError
-from sfl.core.files import array_in, arrays_in, read_json
-from sfl.data.types import Array
-from sfl.envs.exam import NEVER_TWICE
+from sfl.api import Array
+from sfl.errors import CheckpointError, FileError, UsageError
+from sfl.files import array_in, arrays_in, read_json
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
-from sfl.run.csv_table import read_columns
-from sfl.run.evaluate import EpisodeRow
+from sfl.run.evaluate import EpisodeRow, wilson
 from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import RunFolder, read_episodes
-from sfl.run.intervals import wilson
+from sfl.run.log import read_columns
+from sfl.worlds.exam import NEVER_TWICE
 
 PAGE = "docs/troubleshooting.md"
 

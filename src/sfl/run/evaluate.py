@@ -1,4 +1,4 @@
-"""Evaluation: pose tasks to a frozen policy and write down what became of each."""
+"""How sure a share of successes is."""
 
 from __future__ import annotations
 
@@ -9,15 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from sfl.core.errors import SflError
-from sfl.core.seeding import draw_seed, spawn
-from sfl.data.types import Agent, Policy
-from sfl.envs import EnvConfig, Task
-from sfl.run.config import EvalConfig
-from sfl.run.progress import note
+from sfl.api import Agent, Policy
+from sfl.errors import SflError
+from sfl.run.log import note
 from sfl.run.rollout import Env, EnvSession, Episode, Session, Step, rollout
+from sfl.run.settings import EvalConfig
 from sfl.run.worlds import open_world
+from sfl.seeding import draw_seed, spawn
+from sfl.worlds import EnvConfig, Task
+
+
+def wilson(successes: int, tries: int) -> tuple[float, float]:
+    """95% confidence interval of a share, in percent: Wilson's, which has a width even where all or none succeed."""
+    z = float(stats.norm.ppf(0.975))
+    share, weight = successes / tries, z * z / tries
+    middle = (share + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * ((share * (1 - share) + weight / 4) / tries) ** 0.5
+    # At the ends it is exact, whatever rounding makes of it.
+    low, high = 0.0 if successes == 0 else middle - half, 1.0 if successes == tries else middle + half
+    return 100 * low, 100 * high
+
+
+# ---- Evaluation: pose tasks to a frozen policy and write down what became of each.
 
 NOT_TRIVIAL = ("not trivial", "their success %")
 """Headings of the columns without the tasks whose goal lies within reach of their start."""

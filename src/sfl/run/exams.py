@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from sfl.core.config import require
-from sfl.core.errors import FileError, UsageError
-from sfl.core.files import MEGABYTE, read_arrays, written
-from sfl.data.types import Array
-from sfl.envs.collector import collect
-from sfl.envs.config import GymConfig, make_env
-from sfl.envs.exam import GIVEN, NO_SEED, SEARCH, WALKS, Exam
-from sfl.envs.wrappers import GoalWrapper
-from sfl.run.config import EvalConfig
-from sfl.run.progress import note
+from sfl.api import Array
+from sfl.config import require
+from sfl.errors import FileError, UsageError
+from sfl.files import MEGABYTE, read_arrays, written
+from sfl.run.log import note
+from sfl.run.settings import EvalConfig
+from sfl.worlds.config import GymConfig, make_env
+from sfl.worlds.exam import GIVEN, NO_SEED, SEARCH, WALKS, Exam, collect
+from sfl.worlds.gym import GoalWrapper
 
 EXAM = "exam.npz"
 """Name of the file in the run folder."""

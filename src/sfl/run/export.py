@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sfl.core.config import require
-from sfl.core.errors import UsageError
-from sfl.core.files import copy_file
-from sfl.envs import world_name
+from sfl.config import require
+from sfl.errors import UsageError
+from sfl.files import copy_file
 from sfl.run import checkpoint
-from sfl.run.csv_table import MOST_ROWS
 from sfl.run.folder import RunFolder, config_spec, usable_config
 from sfl.run.inputs import FOLDER as INPUTS
+from sfl.run.log import MOST_ROWS
+from sfl.worlds import world_name
 
 TEXTS = ("config.json", "system.json", "train.csv", "eval.csv", "episodes.csv", "random.csv", "tasks.json", "exam.npz")
 

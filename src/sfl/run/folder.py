@@ -16,22 +16,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from sfl.agents import AgentConfig, agent_name, make_agent
-from sfl.core.config import MOST, from_json, require, to_json
-from sfl.core.errors import CheckpointError, FileError, UsageError
-from sfl.core.files import MEGABYTE, read_json, read_text, write_text
-from sfl.data.types import Agent, AgentState, Array, EnvSpec
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
-from sfl.envs.vizdoom.board import FRAME_SHAPE
-from sfl.envs.vizdoom.protocol import ACTIONS
-from sfl.run import checkpoint, checkpoint_header, inputs
-from sfl.run.config import Experiment
-from sfl.run.csv_table import CsvTable, damage, read_columns
-from sfl.run.device import prepare
+from sfl.api import Agent, AgentState, Array, EnvSpec
+from sfl.config import MOST, from_json, require, to_json
+from sfl.errors import CheckpointError, FileError, UsageError
+from sfl.files import MEGABYTE, read_json, read_text, write_text
+from sfl.registry import AgentConfig, agent_name, make_agent
+from sfl.run import checkpoint, inputs
+from sfl.run import checkpoint as checkpoint_header
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
+from sfl.run.log import CsvTable, damage, note, read_columns
+from sfl.run.machine import prepare
 from sfl.run.metrics import columns
-from sfl.run.progress import note
 from sfl.run.rollout import Env
+from sfl.run.settings import Experiment
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
+from sfl.worlds.doom.protocol import ACTIONS
+from sfl.worlds.doom.workers import FRAME_SHAPE
 
 LAST = "last"
 
@@ -374,7 +374,7 @@ def own_episodes(run: RunFolder) -> list[EpisodeRow]:
 def _noted_tables(run: RunFolder) -> dict[str, Any]:
     """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
     try:
-        return dict(checkpoint_header.read(checkpoint.present(run.last))["tables"])
+        return dict(checkpoint_header.read_header(checkpoint.present(run.last))["tables"])
     except (CheckpointError, ValueError):
         return {}
 

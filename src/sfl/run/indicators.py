@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfl.data.types import Array, Explanation, Policy
+from sfl.api import Array, Explanation, Policy
 from sfl.run.poses import edge_ends
 from sfl.run.rollout import Step
 from sfl.run.worlds import World

@@ -24,19 +24,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sfl.agents import AgentConfig
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.sfl.config import FrameSFLConfig, SFLConfig, TabularConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.core import modules
-from sfl.core.errors import CheckpointError, FileError, UsageError
-from sfl.core.files import read_bytes
-from sfl.envs import DoomConfig, EnvConfig, GymConfig
-from sfl.learners.networks import NetworkConfig
+from sfl import user_modules as modules
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.networks import NetworkConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.errors import CheckpointError, FileError, UsageError
+from sfl.files import read_bytes
+from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.nn.weights import SHIPPED
-from sfl.run.config import Experiment
-from sfl.run.progress import note
+from sfl.registry import AgentConfig
+from sfl.run.log import note
+from sfl.run.settings import Experiment
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig
 
 FOLDER, LISTED = "inputs", "inputs.json"
 VARIABLE = "SFL_INPUTS"

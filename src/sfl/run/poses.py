@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import gymnasium
 import numpy as np
 
-from sfl.data.types import Array
+from sfl.api import Array
+from sfl.run.rollout import Env
 
 OFTEN = 0.1
 """Of the visits that a square would have if all had the same: with so many it counts as visited often."""
@@ -107,3 +110,36 @@ def edge_ends(graph: Mapping[str, Array], poses: Array) -> Array:
     """Where the edges between landmarks at `poses` [L, 3] begin and end, [E, 4] x1, y1, x2, y2."""
     sources, targets = (np.asarray(graph.get(f"edge_{end}", ()), np.int64) for end in ("sources", "targets"))
     return np.concatenate([poses[sources, :2], poses[targets, :2]], axis=1)
+
+
+# ---- Where an episode has been, for pictures of it.
+
+
+class PathRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Notes the poses of an episode."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.path: list[Array] = []
+        """[3] each, the newest last; NaN where the environment does not say."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """A new path."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self.path = [_pose(info)]
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One pose more."""
+        result = self.env.step(action)
+        self.path.append(_pose(result[4]))
+        return result
+
+    @property
+    def here(self) -> Array | None:
+        """Where the agent truly is [3]; None where that is not known."""
+        return self.path[-1] if self.path and np.isfinite(self.path[-1]).all() else None
+
+
+def _pose(info: dict[str, Any]) -> Array:
+    return np.asarray(info.get("pose", np.full(3, np.nan)))

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfl.agents import AgentConfig
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.core.errors import FileError, SflError
-from sfl.core.files import json_in
-from sfl.learners.networks import NetworkConfig
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.networks import NetworkConfig
+from sfl.errors import FileError, SflError
+from sfl.files import json_in
+from sfl.method.config import FrameSFLConfig
 from sfl.nn.weights import find_weights, read_header, tensor_sizes
+from sfl.registry import AgentConfig
 
 STATISTICS = ("mean", "std")
 """What an encoder's file holds beside its parameters."""
@@ -85,7 +85,7 @@ def _is_card(card: object) -> bool:
 
 
 def spent_by_card(card: Mapping[str, str], network: str, file: str, frozen: int = 0) -> Pretraining:
-    """Read the sentences of `training_card` (run/encoder/card.py); files of any age have these."""
+    """Read the sentences of `training_card` (pretrain/train.py); files of any age have these."""
     frames = re.match(rf"({_COUNT}) frames ", card.get("data", ""))
     steps = re.fullmatch(_COUNT, card.get("steps", ""))
     times, _, machine = card.get("time", "").rpartition(" on ")

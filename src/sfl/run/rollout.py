@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from sfl.core.seeding import draw_seed
-from sfl.data.types import Array, Metrics, Observation, Policy, Transitions
+from sfl.api import Array, Metrics, Observation, Policy, Transitions
+from sfl.seeding import draw_seed
 
 Env = gymnasium.Env[Any, Any]
 

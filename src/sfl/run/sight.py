@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from sfl.agents import AgentConfig
-from sfl.agents.mss.config import FrameMSSConfig
-from sfl.agents.random_agent import RandomConfig
-from sfl.agents.sfl.config import FrameSFLConfig, TabularConfig
-from sfl.core.errors import UsageError
-from sfl.envs import DoomConfig, EnvConfig, make_env
-from sfl.envs.observations import ObservationKind, describe_observation
-from sfl.envs.vizdoom.board import FRAME_SHAPE
-from sfl.envs.wrappers import kind_of_goal_env
-from sfl.learners.networks import NetworkConfig
-from sfl.nn.observation_networks import is_frame
+from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.networks import NetworkConfig
+from sfl.baselines.random import RandomConfig
+from sfl.errors import UsageError
+from sfl.method.config import FrameSFLConfig, TabularConfig
+from sfl.nn.frames import is_frame
+from sfl.registry import AgentConfig
+from sfl.worlds import DoomConfig, EnvConfig, make_env
+from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.gym import kind_of_goal_env
+from sfl.worlds.observations import ObservationKind, describe_observation
 
 ENCODERS = {
     "grid": "convolutions over cells",

@@ -9,32 +9,30 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-from sfl.agents import agent_name, make_agent, wants_poses
-from sfl.core.config import to_json
-from sfl.core.errors import CheckpointError, SflError, UsageError
-from sfl.core.files import has_no_room
-from sfl.core.seeding import generator_state, restore_generator, spawn
-from sfl.data.types import Agent, EnvSpec, OracleAgent, Policy
-from sfl.envs import world_name
+from sfl.api import Agent, EnvSpec, OracleAgent, Policy
+from sfl.config import to_json
+from sfl.errors import CheckpointError, SflError, UsageError
+from sfl.files import has_no_room
+from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
-from sfl.run.boards import Boards
 from sfl.run.chance import is_random, keep_rows, kept_rows, random_rows
-from sfl.run.config import Experiment
-from sfl.run.device import give_back_freed_memory, memory_in_use, prepare
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
-from sfl.run.explorer import Explorer, lend_explorer
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
-from sfl.run.interrupt import RunStoppedError, StopRequest
+from sfl.run.lend import Explorer, lend_explorer
+from sfl.run.log import Boards, Progress, note
+from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, system_facts
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.pretraining import pretraining_of
-from sfl.run.progress import Progress, note
 from sfl.run.rollout import FreeEpisodes, Step, rollout
+from sfl.run.settings import Experiment
 from sfl.run.sight import kind_in, look
+from sfl.run.stopping import RunStoppedError, StopRequest
 from sfl.run.unseen import unseen_goals
-from sfl.run.version import system_facts
 from sfl.run.worlds import open_world
+from sfl.seeding import generator_state, restore_generator, spawn
+from sfl.worlds import world_name
 
 
 def train(

@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
-from sfl.data.types import Array, Observation
-from sfl.envs import EnvConfig, GoalWrapper, GymConfig, Task, make_env
-from sfl.envs.wrappers import goal_wrapper
+from sfl.api import Array, Observation
 from sfl.run.poses import PoseLog
 from sfl.run.rollout import Step
 from sfl.run.worlds import World
+from sfl.worlds import EnvConfig, GoalWrapper, GymConfig, Task, make_env
+from sfl.worlds.gym import goal_wrapper
 
 SAME_CELL = 0.5
 """On a grid only the goal's own cell counts as near."""

@@ -8,21 +8,29 @@ from typing import Protocol
 
 import numpy as np
 
-from sfl.core.config import require
-from sfl.core.errors import UsageError
-from sfl.core.seeding import spawn
-from sfl.data.types import Array
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, Pose, Task, draw_tasks, make_env
-from sfl.envs.config import SPAWNS
-from sfl.envs.doom_tasks import BUDGETS, Pairs, draw_fixed_pairs, draw_random_pairs, load_pairs, save_pairs, trivial
-from sfl.envs.exam import Exam
-from sfl.envs.mazes.library import PAPER, maze_folder
-from sfl.envs.vizdoom import Places
-from sfl.run.config import EvalConfig
+from sfl.api import Array
+from sfl.config import require
+from sfl.errors import UsageError
+from sfl.run.doom_session import PoolSession
 from sfl.run.exams import EXAM, collected, read_exam, save_exam
-from sfl.run.pool_session import PoolSession
 from sfl.run.poses import Squares
 from sfl.run.rollout import EnvSession, EpisodeSource, Session
+from sfl.run.settings import EvalConfig
+from sfl.seeding import spawn
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Pose, Task, draw_tasks, make_env
+from sfl.worlds.config import SPAWNS
+from sfl.worlds.doom.tasks import (
+    BUDGETS,
+    Pairs,
+    Places,
+    draw_fixed_pairs,
+    draw_random_pairs,
+    load_pairs,
+    save_pairs,
+    trivial,
+)
+from sfl.worlds.exam import Exam
+from sfl.worlds.mazes.load import PAPER, maze_folder
 
 GRID_RADIUS, MAZE_RADIUS = 1, 100
 """Cells, and map units, within which a landmark counts as the place where the agent is."""

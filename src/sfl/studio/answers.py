@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sfl.core.errors import SflError
-from sfl.data.types import Array
-from sfl.run.progress import note
+from sfl.api import Array
+from sfl.errors import SflError
+from sfl.run.log import note
 
 Document = dict[str, Any]
 """An answer as JSON: what the server serves and an export embeds."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sfl.core.errors import SflError
+from sfl.errors import SflError
 
 PAGE = Path(__file__).parent / "page"
 FIRST = "main.js"

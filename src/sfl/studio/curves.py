@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sfl.core.config import to_json
-from sfl.core.errors import SflError, UsageError
-from sfl.data.types import Array
+from sfl.api import Array
+from sfl.config import to_json
+from sfl.errors import SflError, UsageError
 from sfl.run.chance import read_random
-from sfl.run.csv_table import read_columns
 from sfl.run.evaluate import summarise
+from sfl.run.log import read_columns
 from sfl.run.metrics import declared
 from sfl.studio.answers import Document, numbers, shares
 from sfl.studio.runs import Run

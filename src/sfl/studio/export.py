@@ -16,13 +16,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from sfl.core.errors import SflError, UsageError
-from sfl.core.files import require_replaceable, write_bytes
-from sfl.envs import Task
-from sfl.run.device import resolve
+from sfl.errors import SflError, UsageError
+from sfl.files import require_replaceable, write_bytes
 from sfl.run.folder import LAST
-from sfl.run.progress import note
-from sfl.run.version import sfl_version
+from sfl.run.log import note
+from sfl.run.machine import resolve, sfl_version
 from sfl.studio.answers import Document, numbers
 from sfl.studio.bundle import one_file
 from sfl.studio.curves import curves, settings
@@ -30,6 +28,7 @@ from sfl.studio.fields import Table, about
 from sfl.studio.live import record
 from sfl.studio.runs import Run
 from sfl.studio.shared import Studio
+from sfl.worlds import Task
 
 CHECKPOINTS = 8
 """Checkpoints of a run in an export, spread over its history; the last one always."""

@@ -19,14 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sfl.agents import field_score
-from sfl.core.errors import FileError, SflError
-from sfl.core.files import MEGABYTE, read_arrays
-from sfl.data.types import Array, FieldPolicy
+from sfl.api import Array, FieldPolicy
+from sfl.errors import FileError, SflError
+from sfl.files import MEGABYTE, read_arrays
+from sfl.registry import field_score
 from sfl.run.folder import LoadedRun
-from sfl.run.progress import note
-from sfl.run.scene import frozen
-from sfl.run.survey import HEADINGS
+from sfl.run.log import note
+from sfl.show.views import HEADINGS, frozen
 from sfl.studio.answers import Document, NotReadyError, confess, numbers
 from sfl.studio.places import Atlas, Recent, Views
 from sfl.studio.runs import Run

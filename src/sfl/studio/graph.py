@@ -13,16 +13,16 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sfl.agents import AgentConfig, field_score
-from sfl.agents.mss.config import FrameMSSConfig, MSSConfig
-from sfl.agents.sfl.config import AnySFLConfig, in_force
-from sfl.agents.sgm import SGMConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.core.errors import CheckpointError, SflError
-from sfl.core.files import array_in, arrays_in
-from sfl.data.types import Array
-from sfl.graph.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
-from sfl.graph.navigator import NavigatorConfig
+from sfl.api import Array
+from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.errors import CheckpointError, SflError
+from sfl.files import array_in, arrays_in
+from sfl.method.config import AnySFLConfig, in_force
+from sfl.method.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
+from sfl.method.navigator import NavigatorConfig
+from sfl.registry import AgentConfig, field_score
 from sfl.run.folder import LAST
 from sfl.studio.answers import Document, NotHereError, encode, numbers, shares, whole
 from sfl.studio.places import Atlas, Recent

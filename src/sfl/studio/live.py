@@ -12,15 +12,15 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from sfl.core.config import require
-from sfl.core.errors import SflError
-from sfl.envs import Task
+from sfl.config import require
+from sfl.errors import SflError
 from sfl.run.folder import LoadedRun
 from sfl.studio.answers import encode
 from sfl.studio.players import Event, gather, rounds
 from sfl.studio.posing import Request, require_one_world, task_of
 from sfl.studio.requests import answering, problem
 from sfl.studio.sessions import Session, Stage
+from sfl.worlds import Task
 
 HEARTBEAT = 15.0
 """Seconds between two signs of life where nothing happens: a line that is gone is noticed by them."""

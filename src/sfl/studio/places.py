@@ -14,16 +14,17 @@ import numpy as np
 from minigrid.core.grid import Grid
 from PIL import Image
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.envs import GridWorld, Pose, Task, make_env
-from sfl.envs.layouts import Layout
-from sfl.envs.vizdoom import GOAL_RADIUS, DoomMaze
+from sfl.api import Array
+from sfl.errors import UsageError
 from sfl.run.evaluate import eval_tasks
-from sfl.run.survey import HEADINGS, view_at, viewpoints
 from sfl.run.worlds import MazeWorld, World, open_world
+from sfl.show.views import HEADINGS, view_at, viewpoints
 from sfl.studio.answers import Document, NotHereError, numbers
 from sfl.studio.runs import Run
+from sfl.worlds import GridWorld, Pose, Task, make_env
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.doom.tasks import GOAL_RADIUS
+from sfl.worlds.grids import Layout
 
 TASKS = 50
 """Tasks of a level that the page lists."""

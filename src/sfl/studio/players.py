@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from sfl.data.types import Array, Explanation, Observation, Policy, WeighingPolicy
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, Task, make_env
-from sfl.envs.minigrid import ACTIONS as GRID_ACTIONS
-from sfl.envs.vizdoom.protocol import ACTIONS as MAZE_ACTIONS
+from sfl.api import Array, Explanation, Observation, Policy, WeighingPolicy
 from sfl.run.evaluate import pose as pose_tasks
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import Env, EnvSession, Step, rollout
-from sfl.run.scene import drawing_itself, poses_agree
 from sfl.run.worlds import open_world
+from sfl.show.views import drawing_itself, poses_agree
 from sfl.studio.answers import numbers
 from sfl.studio.views import Window
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env
+from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
+from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
 
 Event = dict[str, Any]
 """One thing that happened, as JSON."""

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfl.core.config import require
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.envs import DoomConfig, EnvConfig, GymConfig, Pose, Task, make_env, world_name
-from sfl.envs.doom_tasks import BUDGETS
+from sfl.api import Array
+from sfl.config import require
+from sfl.errors import UsageError
+from sfl.run.compare import task_in
 from sfl.run.folder import LoadedRun
 from sfl.run.goals import goal_in_picture
-from sfl.run.judge import task_in
-from sfl.run.scene import first_task
 from sfl.run.worlds import MazeWorld
+from sfl.show.views import first_task
 from sfl.studio.views import as_frame, read_picture
+from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Pose, Task, make_env, world_name
+from sfl.worlds.doom.tasks import BUDGETS
 
 MOST_PLAYERS = 4
 LONGEST_BUDGET = 10_000

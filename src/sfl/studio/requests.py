@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from sfl.core.errors import SflError, UsageError
+from sfl.errors import SflError, UsageError
 from sfl.studio.answers import NotHereError, NotReadyError, encode
 
 MOST_BYTES = 8 << 20

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sfl.agents import agent_name, field_score
-from sfl.core.errors import CheckpointError, FileError, SflError, UsageError
-from sfl.core.files import read_bytes
-from sfl.envs import DoomConfig, MiniGridConfig, world_name
+from sfl.errors import CheckpointError, FileError, SflError, UsageError
+from sfl.files import read_bytes
+from sfl.registry import agent_name, field_score
 from sfl.run import checkpoint
-from sfl.run.config import Experiment
 from sfl.run.diagnosis import run_line
 from sfl.run.folder import LAST, RunFolder, read_config, usable_config
-from sfl.run.progress import note
+from sfl.run.log import note
+from sfl.run.settings import Experiment
 from sfl.studio.answers import Document, NotHereError, NotReadyError
+from sfl.worlds import DoomConfig, MiniGridConfig, world_name
 
 ATTEMPTS, PAUSE = 6, 0.1
 """How often, and how many seconds apart, a checkpoint is read that changes meanwhile."""

@@ -12,7 +12,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfl.core.errors import UsageError
+from sfl.errors import UsageError
 from sfl.studio.answers import encode
 
 COOKIE = "sfl_studio"

@@ -12,9 +12,9 @@ import webbrowser
 
 import uvicorn
 
-from sfl.core.config import require
-from sfl.core.errors import UsageError
-from sfl.run.device import resolve
+from sfl.config import require
+from sfl.errors import UsageError
+from sfl.run.machine import resolve
 from sfl.studio.requests import CUT
 from sfl.studio.safety import EVERYWHERE, own_names, token_for
 from sfl.studio.server import application

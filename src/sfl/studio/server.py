@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from sfl.run.progress import note
-from sfl.run.version import sfl_version
+from sfl.run.log import note
+from sfl.run.machine import sfl_version
 from sfl.studio import live
 from sfl.studio.answers import NotHereError, encode
 from sfl.studio.curves import curves, require_runs, settings

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sfl.core.config import require
-from sfl.core.errors import SflError
+from sfl.config import require
+from sfl.errors import SflError
 from sfl.studio.answers import NotHereError, NotReadyError, confess, encode
 from sfl.studio.players import Event, Player, rounds
 

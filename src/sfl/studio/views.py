@@ -13,14 +13,13 @@ from minigrid.core.grid import Grid
 from minigrid.minigrid_env import MiniGridEnv
 from PIL import Image
 
-from sfl.core.config import require
-from sfl.core.errors import SflError, UsageError
-from sfl.data.types import Array, Explanation, Observation
-from sfl.envs.vizdoom.board import FRAME_SHAPE
+from sfl.api import Array, Explanation, Observation
+from sfl.config import require
+from sfl.errors import SflError, UsageError
 from sfl.run.goals import picture_in
-from sfl.run.grid_frames import Pictures
-from sfl.run.paint import fitted
 from sfl.run.rollout import Env
+from sfl.show.video import Pictures, fitted
+from sfl.worlds.doom.workers import FRAME_SHAPE
 
 SIDE = 320
 """Pixels of the longer side of a picture, at most."""

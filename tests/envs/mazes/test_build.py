@@ -8,11 +8,11 @@ import struct
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.envs.mazes import Maze, Textures, build_maze, bundle, load_maze, own_mazes, read_layout, read_maze, retexture
-from sfl.envs.mazes.textures import WALLS
-from sfl.envs.mazes.udmf import read_udmf, retexture_udmf
-from sfl.envs.mazes.wad import read_wad
+from sfl.errors import UsageError
+from sfl.worlds.mazes.layout import Maze, read_layout
+from sfl.worlds.mazes.load import build_maze, bundle, load_maze, own_mazes, read_maze, retexture
+from sfl.worlds.mazes.textures import WALLS, Textures
+from sfl.worlds.mazes.wad import read_udmf, read_wad, retexture_udmf
 
 from .drawings import CORNER, UDMF_ROOM, hexen_room, hexen_wad, pwad
 

@@ -8,9 +8,10 @@ import imageio.v3 as imageio
 import pytest
 
 from sfl.cli import main
-from sfl.envs.mazes import Textures, build_maze, load_maze, read_layout
-from sfl.envs.mazes.files import write_whole
-from sfl.envs.mazes.wad import maps_of, read_wad
+from sfl.worlds.mazes.layout import read_layout
+from sfl.worlds.mazes.load import build_maze, load_maze, write_whole
+from sfl.worlds.mazes.textures import Textures
+from sfl.worlds.mazes.wad import maps_of, read_wad
 
 from .drawings import CORNER, hexen_wad
 
@@ -103,7 +104,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(place: Path, mon
     def fail(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfl.core.files.os.replace", fail)
+    monkeypatch.setattr("sfl.files.os.replace", fail)
     with pytest.raises(OSError, match="No space left"):
         write_whole(place / "corner.txt", b"new", force=True)
     assert (place / "corner.txt").read_text() == CORNER

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.envs.mazes.free_space import FreeSpace
-from sfl.envs.mazes.maze import Disc, Maze, Spot
+from sfl.api import Array
+from sfl.errors import UsageError
+from sfl.worlds.mazes.free_space import FreeSpace
+from sfl.worlds.mazes.layout import Disc, Maze, Spot
 
 PAPER_MAZES = Path(os.environ.get("SFL_MAZES", "no folder"))
 Line = tuple[float, float, float, float]

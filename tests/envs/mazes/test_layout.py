@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from sfl.core.errors import UsageError
-from sfl.data.types import Array
-from sfl.envs.mazes import load_maze, own_mazes, read_layout
-from sfl.envs.mazes.free_space import FreeSpace
+from sfl.api import Array
+from sfl.errors import UsageError
+from sfl.worlds.mazes.free_space import FreeSpace
+from sfl.worlds.mazes.layout import read_layout
+from sfl.worlds.mazes.load import load_maze, own_mazes
 
 from .drawings import CORNER
 

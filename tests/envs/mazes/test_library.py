@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sfl.core.errors import UnknownNameError, UsageError
-from sfl.envs.mazes import Maze, Textures, load_maze, texture_set
-from sfl.envs.mazes.textures import WALLS
-from sfl.envs.mazes.wad import map_lumps, read_wad
+from sfl.errors import UnknownNameError, UsageError
+from sfl.worlds.mazes.layout import Maze
+from sfl.worlds.mazes.load import load_maze, texture_set
+from sfl.worlds.mazes.textures import WALLS, Textures
+from sfl.worlds.mazes.wad import map_lumps, read_wad
 
 from .drawings import CORNER, PAPER_MAZES, hexen_room, hexen_wad, needs_paper, pwad
 

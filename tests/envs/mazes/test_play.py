@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sfl.data.types import Array
-from sfl.envs.mazes import Maze, Textures, build_maze, load_maze, own_mazes, read_layout, read_maze
-from sfl.envs.mazes.free_space import FreeSpace
-from sfl.envs.vizdoom import DoomMaze
+from sfl.api import Array
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.mazes.free_space import FreeSpace
+from sfl.worlds.mazes.layout import Maze, read_layout
+from sfl.worlds.mazes.load import build_maze, load_maze, own_mazes, read_maze
+from sfl.worlds.mazes.textures import Textures
 
 from .drawings import CORNER, PAPER_MAZES, UDMF_ROOM, hexen_wad, needs_paper, pwad
 

@@ -7,11 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.envs.mazes import Textures, texture_set
-from sfl.envs.mazes.freedoom import wall_textures
-from sfl.envs.mazes.textures import FLATS, WALLS
-from sfl.envs.mazes.wad import map_lumps, read_wad
+from sfl.errors import UsageError
+from sfl.worlds.mazes.load import texture_set
+from sfl.worlds.mazes.textures import FLATS, WALLS, Textures, wall_textures
+from sfl.worlds.mazes.wad import map_lumps, read_wad
 
 from .drawings import PAPER_MAZES, needs_paper
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfl.core.errors import UsageError
-from sfl.envs.mazes.wad import Lump, map_lumps, maps_of, read_wad, write_wad
+from sfl.errors import UsageError
+from sfl.worlds.mazes.wad import Lump, map_lumps, maps_of, read_wad, write_wad
 
 from .drawings import hexen_wad, pwad
 

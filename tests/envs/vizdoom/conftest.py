@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sfl.envs.mazes import Maze
-from sfl.envs.vizdoom import DoomMaze
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.mazes.layout import Maze
 
 from .games import arena_maze
 

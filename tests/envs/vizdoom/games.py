@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sfl.envs.mazes import Maze, build_maze, read_layout
-from sfl.envs.vizdoom import DoomMaze, Limits
-from sfl.envs.vizdoom.crew import Crew
-from sfl.envs.vizdoom.engine import SHARED_MEMORY, Engine, read_engine
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.doom.game import SHARED_MEMORY, Engine, read_engine
+from sfl.worlds.doom.protocol import Limits
+from sfl.worlds.doom.workers import Crew
+from sfl.worlds.mazes.layout import Maze, read_layout
+from sfl.worlds.mazes.load import build_maze
 
 ARENA = """name: arena
 cell: 64

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from sfl.core.errors import UsageError
-from sfl.envs import draw_tasks
-from sfl.envs.mazes import Maze
-from sfl.envs.vizdoom import DoomMaze
+from sfl.errors import UsageError
+from sfl.worlds import draw_tasks
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.mazes.layout import Maze
 
 from .games import random_actions, walk
 

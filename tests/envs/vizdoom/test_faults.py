@@ -16,11 +16,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfl.core.errors import SflError, UsageError
-from sfl.envs.mazes import Maze
-from sfl.envs.mazes.wad import Lump, read_wad, write_wad
-from sfl.envs.vizdoom import DoomMaze, Limits
-from sfl.envs.vizdoom.crew import Crew
+from sfl.errors import SflError, UsageError
+from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.doom.protocol import Limits
+from sfl.worlds.doom.workers import Crew
+from sfl.worlds.mazes.layout import Maze
+from sfl.worlds.mazes.wad import Lump, read_wad, write_wad
 
 from .games import QUICK, engine_of, eventually, lives, random_actions, shared_files, walk
 
@@ -131,8 +132,8 @@ def test_games_write_nothing_into_the_working_directory_and_remove_what_they_wro
 
 PARENT = """
 import os, signal, sys, time
-from sfl.envs.vizdoom import DoomMaze
-from sfl.envs.vizdoom.engine import read_engine
+from sfl.worlds.doom import DoomMaze
+from sfl.worlds.doom.game import read_engine
 env = DoomMaze("small")
 env.reset(seed=0)
 engine = read_engine(env.crew.folder / "game-0")
@@ -140,8 +141,8 @@ print(env.crew.folder, env.crew.processes[0], engine.process, engine.instance, f
 if sys.argv[1] == "wait":
     time.sleep(60)
 if sys.argv[1] == "close":  # and be killed when the games have ended and their folder is still there
-    from sfl.envs.vizdoom import leftovers
-    leftovers.remove = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+    from sfl.worlds.doom import leftovers
+    leftovers.remove_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
     env.close()
 """
 
@@ -180,10 +181,10 @@ def test_games_that_find_no_room_leave_nothing(
 FAILED_PARENT = """
 import os, signal
 from dataclasses import replace
-from sfl.core.errors import SflError
-from sfl.envs.mazes.library import load_maze
-from sfl.envs.vizdoom import DoomMaze
-from sfl.envs.vizdoom.protocol import Limits
+from sfl.errors import SflError
+from sfl.worlds.mazes.load import load_maze
+from sfl.worlds.doom import DoomMaze
+from sfl.worlds.doom.protocol import Limits
 env = DoomMaze(replace(load_maze("small"), map_name="MAP99"), limits=Limits(call=0.3))
 print(env.crew.folder, flush=True)
 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sfl.run.encoder.data import Walks
+from sfl.pretrain.walks import Walks
 
 
 def made_walks(mazes: int = 3, per_maze: int = 2, length: int = 60) -> Walks:

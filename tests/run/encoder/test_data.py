@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.errors import UsageError
-from sfl.envs.mazes import Maze
-from sfl.envs.vector import GameEpisode, GameStep
-from sfl.learners.moments import MomentPairs
-from sfl.learners.place_contrast import ContrastConfig, PlaceDraw
-from sfl.nn.frame_encoders import halve
-from sfl.run.encoder.config import WalkConfig
-from sfl.run.encoder.data import Walks, collect
-from sfl.run.encoder.walks import random_walks
+from sfl.baselines.networks import MomentPairs
+from sfl.errors import UsageError
+from sfl.nn.frames import halve
+from sfl.pretrain.config import WalkConfig
+from sfl.pretrain.objectives import ContrastConfig, PlaceDraw
+from sfl.pretrain.walks import Walks, collect, random_walks
+from sfl.worlds.doom.pool import GameEpisode, GameStep
+from sfl.worlds.mazes.layout import Maze
 
 from .made import made_walks
 
@@ -140,8 +139,8 @@ def test_collecting_stops_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -
         clock[0] += 10.0
 
     clock = [0.0]
-    monkeypatch.setattr("sfl.run.encoder.data.walk_round", walk_round)
-    monkeypatch.setattr("sfl.run.encoder.data.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sfl.pretrain.walks.walk_round", walk_round)
+    monkeypatch.setattr("sfl.pretrain.walks.time.monotonic", lambda: clock[0])
     walks = collect(WalkConfig(**TINY, games=1), 0, "cpu", seconds=25.0)  # type: ignore[arg-type]
     assert walks.frames.shape[0] == 4  # a third round would have ended after 30 seconds
     assert walks.mazes.tolist() == [0, 0, 1, 1]

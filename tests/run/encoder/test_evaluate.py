@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.run.encoder.evaluate import (
-    PlaceRow,
-    best_threshold,
-    has_near_view,
-    pair_accuracy,
-    place_cells,
-    place_errors,
-)
+from sfl.errors import UsageError
+from sfl.pretrain.evaluate import PlaceRow, best_threshold, has_near_view, pair_accuracy, place_cells, place_errors
 
 
 def test_the_most_similar_view_is_that_of_the_greatest_cosine() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sfl.agents.sfl.config import FrameConfig, FrameSFLConfig
+from sfl.baselines.networks import RetrievalConfig, RetrievalNetwork
 from sfl.cli import main
-from sfl.learners.retrieval import RetrievalConfig, RetrievalNetwork
+from sfl.method.config import FrameConfig, FrameSFLConfig
 from sfl.nn.weights import load_encoder, save_networks
-from sfl.run.encoder.network import SHAPE
+from sfl.pretrain.networks import SHAPE
 from sfl.run.pretraining import pretraining_of
 
 CARD = {"command": "sfl network train retrieval --out r.safetensors", "data": "120 frames of walks", "steps": "7"}

@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.core.errors import UsageError
-from sfl.envs.mazes import load_maze, own_mazes
-from sfl.envs.mazes.build import LAYOUT_LUMP
-from sfl.envs.mazes.textures import FLATS, WALLS
-from sfl.envs.mazes.wad import read_wad, write_wad
-from sfl.run.encoder.config import EncoderJudgement, EncoderRecipe
-from sfl.run.encoder.mazes import (
+from sfl.errors import UsageError
+from sfl.pretrain.config import (
     EVALUATION_MAZES,
     HELD_OUT,
     TRAINING_MAZES,
+    EncoderJudgement,
+    EncoderRecipe,
     TrainingMazes,
     check_textures,
     evaluation_mazes,
 )
+from sfl.worlds.mazes.load import LAYOUT_LUMP, load_maze, own_mazes
+from sfl.worlds.mazes.textures import FLATS, WALLS
+from sfl.worlds.mazes.wad import read_wad, write_wad
 
 OWN = {"large", "open", "rooms", "corridors", "small"}
 

@@ -15,23 +15,29 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from sfl.agents.controller import ControllerAgent, ControllerConfig
+from sfl.api import EnvSpec
+from sfl.baselines.controller import ControllerAgent, ControllerConfig
+from sfl.baselines.networks import (
+    ChaseDraw,
+    LocomotionConfig,
+    Reachability,
+    ReachabilityDraw,
+    RetrievalConfig,
+    RetrievalNetwork,
+)
 from sfl.cli import main
-from sfl.core.errors import UsageError
-from sfl.core.seeding import spawn
-from sfl.data.types import EnvSpec
-from sfl.learners.locomotion import ChaseDraw, LocomotionConfig
-from sfl.learners.reachability import Reachability, ReachabilityDraw
-from sfl.learners.retrieval import RetrievalConfig, RetrievalNetwork
-from sfl.nn.frame_encoders import FrameEncoder
+from sfl.errors import UsageError
+from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks
-from sfl.run.encoder import network as network_training
-from sfl.run.encoder.config import NetworkRecipe
-from sfl.run.encoder.data import Walks
-from sfl.run.encoder.network import NETWORKS, Name, command, prepare_network, train_networks
-from sfl.run.encoder.train import Curve, descend
-from sfl.run.interrupt import StopRequest
+from sfl.pretrain import networks as network_training
+from sfl.pretrain.config import NetworkRecipe
+from sfl.pretrain.networks import NETWORKS, Name, prepare_network, train_networks
+from sfl.pretrain.networks import network_command as command
+from sfl.pretrain.train import Curve, descend
+from sfl.pretrain.walks import Walks
 from sfl.run.pretraining import pretraining_of
+from sfl.run.stopping import StopRequest
+from sfl.seeding import spawn
 
 from .made import made_walks
 

@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from sfl.api import EnvSpec
+from sfl.baselines.networks import Locomotion, LocomotionConfig, ReachabilityDraw, Retrieval, RetrievalConfig
 from sfl.cli import main
-from sfl.core.seeding import spawn
-from sfl.data.types import EnvSpec
-from sfl.envs.vizdoom import ACTIONS
-from sfl.learners.locomotion import Locomotion, LocomotionConfig
-from sfl.learners.reachability import ReachabilityDraw
-from sfl.learners.retrieval import Retrieval, RetrievalConfig
 from sfl.nn.weights import save_networks
-from sfl.run.encoder.config import NetworkJudgement
-from sfl.run.encoder.network import SHAPE
-from sfl.run.encoder.network_scores import NetworkRow, even_chases, judge_walks, network_cells
-from sfl.run.encoder.walks import judging_generators
+from sfl.pretrain.config import NetworkJudgement
+from sfl.pretrain.networks import SHAPE, NetworkRow, even_chases, judge_walks, network_cells
+from sfl.pretrain.walks import judging_generators
+from sfl.seeding import spawn
+from sfl.worlds.doom.protocol import ACTIONS
 
 from .made import made_walks
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.run.encoder.recolour import GAIN, recolour
+from sfl.pretrain.walks import GAIN, recolour
 
 
 def pictures(count: int) -> Tensor:

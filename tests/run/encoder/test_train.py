@@ -13,15 +13,24 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.core.seeding import spawn
-from sfl.learners.moments import MomentPairs
-from sfl.learners.place_contrast import ContrastConfig
-from sfl.learners.reachability import ReachabilityConfig
-from sfl.nn.frame_encoders import FrameEncoder
-from sfl.run.encoder.card import card_page, command, make_card, scores_card
-from sfl.run.encoder.config import EncoderRecipe
-from sfl.run.encoder.evaluate import PlaceRow
-from sfl.run.encoder.train import Curve, calibrate, clock, fit, one_cycle, prepare_learning
+from sfl.baselines.networks import MomentPairs, ReachabilityConfig
+from sfl.nn.frames import FrameEncoder
+from sfl.pretrain.config import EncoderRecipe
+from sfl.pretrain.evaluate import PlaceRow
+from sfl.pretrain.objectives import ContrastConfig
+from sfl.pretrain.train import (
+    Curve,
+    calibrate,
+    card_page,
+    clock,
+    command,
+    fit,
+    make_card,
+    one_cycle,
+    prepare_learning,
+    scores_card,
+)
+from sfl.seeding import spawn
 
 from .made import made_walks
 
@@ -46,7 +55,7 @@ def test_the_clock_counts_steps_or_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(clock(4, None)) == [0.0, 0.25, 0.5, 0.75]
     assert list(clock(0, None)) == []
     now = iter([100.0, 100.0, 101.0, 104.0, 105.0])
-    monkeypatch.setattr("sfl.run.encoder.train.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("sfl.pretrain.train.time.monotonic", lambda: next(now))
     assert list(clock(None, 5.0)) == [0.0, 0.2, 0.8]
 
 
@@ -63,7 +72,7 @@ def test_objectives_are_learned(
     objective: Literal["contrast", "reachability"], chance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`chance`: the loss of an encoder that finds everything alike, for some 22 negatives and for two classes."""
-    monkeypatch.setattr("sfl.run.encoder.train.REPORT_EVERY", 20)
+    monkeypatch.setattr("sfl.pretrain.train.REPORT_EVERY", 20)
     pairs = replace(SMALL.reachability, batch_size=48)
     _, curve = learn(replace(SMALL, objective=objective, steps=60, recolour=False, reachability=pairs))
     assert [row["step"] for row in curve] == [20, 40, 60]
@@ -72,7 +81,7 @@ def test_objectives_are_learned(
 
 
 def test_a_student_becomes_like_its_teacher(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfl.run.encoder.train.REPORT_EVERY", 5)
+    monkeypatch.setattr("sfl.pretrain.train.REPORT_EVERY", 5)
     teacher, _ = learn(SMALL)
     calibrate(teacher, made_walks(), np.random.default_rng(0))
     _, curve = learn(replace(SMALL, steps=20, recolour=False), teacher.folded())

@@ -8,9 +8,9 @@ from typing import Any
 
 from sfl import experiments
 from sfl.cli.commands import configure
-from sfl.run.config import Experiment
-from sfl.run.reproduce.plan import Plan, PlannedRun, Sizes, make_plan
-from sfl.run.reproduce.tables import Column, Entry, Table
+from sfl.reproduce.plan import Plan, PlannedRun, Sizes, make_plan
+from sfl.reproduce.tables import Column, Entry, Table
+from sfl.run.settings import Experiment
 
 COLUMNS = (Column("fourroom", "paper"), Column("fourroom", "any"))
 

@@ -10,22 +10,30 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.agents import make_agent
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.episodic_curiosity import ECConfig
-from sfl.agents.sfl.config import MetricConfig, SFLConfig
-from sfl.agents.sgm import SGMConfig
-from sfl.envs import MiniGridConfig
-from sfl.learners.trail import TrailConfig
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.ec import ECConfig
+from sfl.baselines.sgm import SGMConfig
+from sfl.baselines.walks import TrailConfig
+from sfl.method.config import MetricConfig, SFLConfig
 from sfl.nn.weights import save_networks
-from sfl.run.config import EvalConfig, Experiment, TrainConfig
+from sfl.registry import make_agent
+from sfl.reproduce.budget import (
+    CSV_COLUMNS,
+    HEAD,
+    Budget,
+    budget_of,
+    budget_rows,
+    budget_table,
+    parameter_count,
+    run_phases,
+    time_words,
+)
+from sfl.reproduce.tables import Entry, last_value
 from sfl.run.folder import RunFolder, config_spec, read_config
-from sfl.run.reproduce.budget_cells import CSV_COLUMNS, HEAD, budget_rows, budget_table, time_words
-from sfl.run.reproduce.budgets import Budget, budget_of, parameter_count, run_phases
-from sfl.run.reproduce.measures import last_value
-from sfl.run.reproduce.tables import Entry
+from sfl.run.machine import machine_words
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import train
-from sfl.run.version import machine_words
+from sfl.worlds import MiniGridConfig
 
 ENTRY = Entry("EC + SGM", "fourroom", "sgm-x", after=("ec-x",), shared=("controller-x",))
 CARD = {"data": "1,200 frames of 160x120 from random walks", "time": "collecting 3 s, training 40 s on a GPU"}

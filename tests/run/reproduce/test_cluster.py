@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from sfl.cli import main
-from sfl.core.errors import SflError, UsageError
+from sfl.errors import SflError, UsageError
+from sfl.reproduce import apart, cluster
+from sfl.reproduce.cluster import answering, asked_words, holds, resources
+from sfl.reproduce.engine import GRID_NEED, MAZE_NEED
 from sfl.run.folder import read_config
-from sfl.run.reproduce import apart, cluster
-from sfl.run.reproduce.cluster import answering, asked_words, holds, resources
-from sfl.run.reproduce.needs import GRID_NEED, MAZE_NEED
 from sfl.run.train import train
 
 HAVE_RAY = importlib.util.find_spec("ray") is not None

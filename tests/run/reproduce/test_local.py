@@ -19,11 +19,10 @@ import pytest
 
 from sfl.cli import main
 from sfl.cli.reproduce import ReproduceOptions, _report_name
-from sfl.run.interrupt import RunStoppedError
-from sfl.run.reproduce import local
-from sfl.run.reproduce.local import LocalEngine, locked
-from sfl.run.reproduce.needs import Machine
-from sfl.run.reproduce.plan import PlannedRun, Progress, progress_of
+from sfl.reproduce import engine as local
+from sfl.reproduce.engine import LocalEngine, Machine, locked
+from sfl.reproduce.plan import PlannedRun, Progress, progress_of
+from sfl.run.stopping import RunStoppedError
 from sfl.run.train import train
 
 from .planning import experiment_of, random_runs

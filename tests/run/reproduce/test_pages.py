@@ -8,17 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfl.reproduce.budget import parameter_count
+from sfl.reproduce.engine import Failure, look_at
+from sfl.reproduce.plan import Plan, Progress
+from sfl.reproduce.report import (
+    CSV_COLUMNS,
+    Grid,
+    Picture,
+    Section,
+    as_html,
+    as_markdown,
+    csv_row,
+    detail_cells,
+    main_cells,
+    summarise_plan,
+    write_report,
+)
+from sfl.reproduce.tables import ANY_NUMBER, TABLES, Entry, measure_of
 from sfl.run.folder import RunFolder
 from sfl.run.report import spread
-from sfl.run.reproduce.budgets import parameter_count
-from sfl.run.reproduce.layout import Grid, Picture, Section, as_html, as_markdown
-from sfl.run.reproduce.measures import ANY_NUMBER, measure_of
-from sfl.run.reproduce.needs import look_at
-from sfl.run.reproduce.pages import CSV_COLUMNS, csv_row, detail_cells, main_cells, write_report
-from sfl.run.reproduce.plan import Plan, Progress
-from sfl.run.reproduce.queue import Failure
-from sfl.run.reproduce.summary import summarise_plan
-from sfl.run.reproduce.tables import TABLES, Entry
 from sfl.run.train import train
 
 from .planning import planned, table
@@ -156,4 +164,4 @@ def test_every_cell_has_the_papers_number_or_says_that_there_is_none(plan: Plan)
 def test_the_papers_file_is_part_of_the_package() -> None:
     from importlib.resources import files
 
-    assert json.loads((files("sfl.run.reproduce") / "paper.json").read_text())
+    assert json.loads((files("sfl.reproduce") / "paper.json").read_text())

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from sfl.reproduce.cluster import TIED, Order, work
+from sfl.reproduce.parcels import Stamps, pack, unpack
+from sfl.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.folder import RunFolder, load_run
-from sfl.run.reproduce.cluster import TIED, Order, work
-from sfl.run.reproduce.parcels import Stamps, pack, unpack
-from sfl.run.reproduce.plan import PlannedRun, Progress, checkpoint_steps, progress_of
 from sfl.run.train import train
 
 from .planning import experiment_of, random_runs

@@ -9,19 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sfl.core.config import to_json
-from sfl.core.errors import UsageError
+from sfl.config import to_json
+from sfl.errors import UsageError
+from sfl.reproduce.plan import PlannedRun, Progress, Sizes, differences, follow_move, progress_of, refuse_other_settings
+from sfl.reproduce.tables import Entry
 from sfl.run.folder import RunFolder, read_config
-from sfl.run.reproduce.plan import (
-    PlannedRun,
-    Progress,
-    Sizes,
-    differences,
-    follow_move,
-    progress_of,
-    refuse_other_settings,
-)
-from sfl.run.reproduce.tables import Entry
 from sfl.run.train import train
 
 from .planning import planned, random_runs, table

@@ -9,22 +9,25 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.core.errors import SflError, UsageError
-from sfl.run.evaluate import EPISODE_COLUMNS
-from sfl.run.folder import RunFolder, held
-from sfl.run.reproduce.needs import (
+from sfl.errors import SflError, UsageError
+from sfl.reproduce.engine import (
+    ATTEMPTS,
     Machine,
     Need,
     Progress,
+    Queue,
     device_of,
     estimate,
+    last_line,
     look_at,
     most_at_once,
     need_of,
+    start_words,
     this_machine,
 )
-from sfl.run.reproduce.plan import progress_of
-from sfl.run.reproduce.queue import ATTEMPTS, Queue, last_line, start_words
+from sfl.reproduce.plan import progress_of
+from sfl.run.evaluate import EPISODE_COLUMNS
+from sfl.run.folder import RunFolder, held
 from sfl.run.train import resume, train
 
 from .planning import random_runs

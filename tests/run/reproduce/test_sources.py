@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.envs import DoomConfig
-from sfl.envs.mazes.library import LAYOUTS
 from sfl.nn.weights import save_networks
-from sfl.run.reproduce.plan import PlannedRun
-from sfl.run.reproduce.sources import runs_without_sources
+from sfl.reproduce.plan import PlannedRun, runs_without_sources
+from sfl.worlds import DoomConfig
+from sfl.worlds.mazes.load import LAYOUTS
 
 from .planning import experiment_of
 

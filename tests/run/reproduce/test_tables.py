@@ -8,14 +8,23 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.agents.controller import ControllerConfig
-from sfl.agents.sfl.config import FrameSFLConfig
-from sfl.agents.sptm import SPTMConfig
-from sfl.core.errors import UnknownNameError
-from sfl.run.reproduce.measures import OTHERS
-from sfl.run.reproduce.paper import FILE, paper_number, paper_numbers
-from sfl.run.reproduce.plan import Plan
-from sfl.run.reproduce.tables import ALL, PAPER_SEEDS, TABLES, Entry, Table, chosen_tables
+from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.sptm import SPTMConfig
+from sfl.errors import UnknownNameError
+from sfl.method.config import FrameSFLConfig
+from sfl.reproduce.plan import Plan
+from sfl.reproduce.tables import (
+    ALL,
+    FILE,
+    OTHERS,
+    PAPER_SEEDS,
+    TABLES,
+    Entry,
+    Table,
+    chosen_tables,
+    paper_number,
+    paper_numbers,
+)
 
 from .planning import planned
 

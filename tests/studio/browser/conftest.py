@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.bench.specimen import make_specimen
+from benchmarks.bench.studio import running
 
-from sfl.studio.bench import running
 from sfl.studio.shared import DEMO
-from sfl.studio.specimen import make_specimen
 
 pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.bench.studio import running
 
 from sfl import experiments
-from sfl.envs import GymConfig
 from sfl.run import folder
-from sfl.run.config import EvalConfig
+from sfl.run.settings import EvalConfig
 from sfl.run.train import train
-from sfl.studio.bench import running
+from sfl.worlds import GymConfig
 
 from .conftest import Opener
 

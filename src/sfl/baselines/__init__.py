@@ -1,0 +1,1 @@
+"""The methods that SFL is compared with, one file each."""

@@ -1,0 +1,375 @@
+"""Sparse graphical memory: observations that are perceptually and by their neighbours the same become one node
+(Emmons, Jain, Laskin et al., 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
+from sfl.baselines.walks import Gathering, GatheringConfig, Trail, TrailConfig
+from sfl.config import require
+from sfl.method.edges import Edges, k_nearest_mask, pair_key
+from sfl.method.landmarks import LandmarkSet
+from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.planner import Planner
+from sfl.seeding import spawn
+
+
+@dataclass(frozen=True)
+class SparseConfig:
+    """When observations are one node, and when two nodes are joined. Distances lie in [0, 1]."""
+
+    merge_cutoff: float = 0.1
+    """Only observations at less than this distance from a node, there and back, may become part of it."""
+    consistency_cutoff: float = 0.5
+    """Two-way consistency: and only if their distances to and from all neighbours of the node differ from the node's
+    by less than this; 1 = whatever the neighbours."""
+    edge_cutoff: float = 0.3
+    """Nodes at less than this distance are joined."""
+    k_nearest: int = 5
+    """Keep only each node's k nearest outgoing edges; 0 = all."""
+
+    def __post_init__(self) -> None:
+        for name in ("merge_cutoff", "consistency_cutoff", "edge_cutoff"):
+            value, option = getattr(self, name), name.replace("_", "-")
+            require(0 <= value <= 1, f"sparse.{option} must lie in [0, 1], got {value}.")
+        require(self.k_nearest >= 0, f"sparse.k-nearest must not be negative, got {self.k_nearest}.")
+
+
+def choose_nodes(distance: Array, config: SparseConfig) -> Array:
+    """Which observations [K] become nodes, offered one by one, given their distances [N, N] from row to column."""
+    joined = distance < config.edge_cutoff
+    nodes = np.zeros(0, np.int64)
+    for offered in range(len(distance)):
+        close = (distance[offered, nodes] < config.merge_cutoff) & (distance[nodes, offered] < config.merge_cutoff)
+        if not any(_consistent(distance, joined, offered, node, nodes, config) for node in nodes[close]):
+            nodes = np.append(nodes, offered)
+    return nodes
+
+
+def _consistent(distance: Array, joined: Array, offered: int, node: int, nodes: Array, config: SparseConfig) -> bool:
+    """The observation lies to all neighbours of the node as the node does, there and back.
+
+    A node without neighbours gives no evidence, and nothing becomes part of it.
+    """
+    others = nodes[nodes != node]
+    out, into = others[joined[node, others]], others[joined[others, node]]
+    leaving = distance[offered, out] - distance[node, out]
+    arriving = distance[into, offered] - distance[into, node]
+    gaps = np.abs(np.concatenate([leaving, arriving]))
+    return len(gaps) > 0 and (config.consistency_cutoff == 1 or bool(gaps.max() < config.consistency_cutoff))
+
+
+def sparse_edges(distance: Array, config: SparseConfig) -> Edges:
+    """The edges among nodes with distances [K, K]: near enough, and the nearest of each; each costs 1."""
+    near = (distance < config.edge_cutoff) & ~np.eye(len(distance), dtype=bool)
+    sources, targets = np.nonzero(near)
+    closeness = 1.0 - distance[sources, targets]
+    edges = Edges(len(distance), sources, targets, closeness, np.ones(len(sources)))
+    return edges.keep(k_nearest_mask(edges, config.k_nearest)) if config.k_nearest else edges
+
+
+def without_failed(edges: Edges, failed: Collection[tuple[int, int]]) -> Edges:
+    """Cleanup: edges that could not be walked are gone."""
+    if not failed:
+        return edges
+    keys = pair_key(*np.array(list(failed), np.int64).T)
+    return edges.keep(~np.isin(pair_key(edges.sources, edges.targets), keys))
+
+
+# ---- Sparse graphical memory (Emmons, Jain, Laskin et al., NeurIPS 2020).
+#
+# How alike are two observations: the chance, by the retrieval network R, that they are a few decisions apart; their
+# distance is 1 less that. Which become nodes: those of some walks that are not the same, by R and by two-way
+# consistency, as a node there is. When is there an edge: between nodes at a small distance, to the nearest of each,
+# until an attempt to walk it fails.
+
+ATTEMPTS = NavigatorConfig(
+    frontier_steps=1_000,
+    steps_per_landmark=30,
+    explore_steps=1,
+    frontier="uniform",
+    frontier_among="component",
+    reached="similar",
+    reach_threshold=0.9,
+    replan_off_route=False,
+    replan_after=30,
+    avoid_failed=True,
+)
+"""Cleanup: to a random node, one waypoint after the other, 30 decisions for each; then another."""
+
+
+@dataclass(frozen=True)
+class SGMConfig(GatheringConfig):
+    """Networks, memory, and what becomes of it."""
+
+    memory: TrailConfig = TrailConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
+    sparse: SparseConfig = SparseConfig()
+    navigator: NavigatorConfig = ATTEMPTS
+    localize_threshold: float = 0.9
+    """The agent is at its nearest node if R is at least this."""
+    links: int = 5
+    """Start and goal are joined to the first of so many nearest nodes between which there is a route."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        threshold = self.localize_threshold
+        require(0 <= threshold <= 1, f"localize-threshold must lie in [0, 1] (R is a chance), got {threshold}.")
+        require(self.links >= 1, f"links must be at least 1, got {self.links}.")
+
+
+@dataclass
+class SparseMemory:
+    """The nodes, and the edges that have not failed."""
+
+    views: NodeViews
+    nodes: LandmarkSet
+    planner: Planner
+
+    @classmethod
+    def build(cls, trail: Trail, retrieval: Retrieval, config: SparseConfig) -> SparseMemory:
+        """The sparse graph of everything remembered so far."""
+        seen = trail.remembered()
+        views = NodeViews.of(seen.observations, retrieval)
+        distance = 1.0 - retrieval.reachable(views.features, views.features).cpu().numpy()
+        chosen = choose_nodes(distance, config)
+        nodes = LandmarkSet(max(1, len(chosen)))
+        for origin in seen.origin[chosen].tolist():
+            nodes.add(origin, trail.decisions)
+        edges = sparse_edges(distance[np.ix_(chosen, chosen)], config)
+        return cls(views.at(chosen), nodes, Planner(edges))
+
+    def clean(self, failed: Iterable[tuple[int, int]]) -> int:
+        """Remove edges that failed; returns how many there were."""
+        edges = self.planner.edges
+        left = without_failed(edges, set(failed))
+        if len(left.weights) < len(edges.weights):
+            self.planner = Planner(left)
+        return len(edges.weights) - len(left.weights)
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays, with all that acting needs."""
+        return self.nodes.state() | self.views.state() | self.planner.edges.state()
+
+    @classmethod
+    def from_state(cls, state: dict[str, Array], device: torch.device) -> SparseMemory:
+        """Take up arrays made by `state`."""
+        size = len(state["origin"])
+        nodes = LandmarkSet(max(1, size))
+        nodes.load_state(state)
+        return cls(NodeViews.from_state(state, device), nodes, Planner(Edges.from_state(size, state)))
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What an environment makes of its place."""
+
+    localized: int | None
+    target: int | None
+    arrived: bool
+
+
+class SGMPolicy(ReachabilityField):
+    """Several environments, each with a navigator over the nodes; L walks between them."""
+
+    def __init__(
+        self,
+        config: SGMConfig,
+        memory: SparseMemory,
+        networks: tuple[Retrieval, Locomotion],
+        spec: EnvSpec,
+        rng: np.random.Generator,
+    ) -> None:
+        self.memory = memory
+        self._config, self._spec, self._rng = config, spec, rng
+        self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
+        self._navigators: dict[int, Navigator] = {}
+        self._thoughts: dict[int, Thought] = {}
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """To a goal, or to one random node after the other."""
+        navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
+        self._thoughts.pop(env_index, None)
+        to_goal = self._sights.begin(env_index, goal, self.memory.views)
+        navigator.begin(None if to_goal is None else np.argsort(-to_goal, kind="stable")[: self._config.links])
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """Actions [B]: where the agent is, which node is next, and by L the way there."""
+        self._sights.forget()
+        actions, nodes = self._rng.integers(self._spec.action_count, size=len(env_indices)), self.memory.views
+        views, near, goal_near = self._sights.look(observations, env_indices, nodes)
+        targets = [self._step(env, near[row], goal_near[row]) for row, env in enumerate(env_indices.tolist())]
+        walking, drawn = self._sights.walk(views, env_indices, targets, nodes)
+        actions[walking] = drawn
+        return actions
+
+    def _step(self, env: int, near: Array, goal_near: float) -> int | None:
+        navigator = self._navigators[env]
+        nearest = self._nearest(navigator, near)
+        localized = nearest if nearest is not None and near[nearest] >= self._config.localize_threshold else None
+        ahead = [goal_near if node == GOAL else float(near[node]) for node in navigator.ahead()]
+        target = navigator.step(
+            Sighting(localized, nearest, 0, ahead), self.memory.planner, self.memory.nodes, self._rng
+        )
+        self._thoughts[env] = Thought(localized, navigator.waypoint, bool(goal_near >= self._config.localize_threshold))
+        return target
+
+    def _nearest(self, navigator: Navigator, near: Array) -> int | None:
+        """The nearest node; on the way to a goal the first of the nearest that has a route to it."""
+        if not len(near):
+            return None
+        order = np.argsort(-near, kind="stable")[: self._config.links].tolist()
+        if navigator.goal_links is not None:
+            for node in order:
+                if np.isfinite(self.memory.planner.distances(node)[navigator.goal_links]).any():
+                    return int(node)
+        return int(order[0])
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        if env_index not in self._thoughts:
+            return Explanation()
+        navigator, thought = self._navigators[env_index], self._thoughts[env_index]
+        route, found = navigator.trip.route if navigator.trip is not None else (), navigator.route_found
+        return Explanation(thought.localized, thought.target, route, found, navigator.reached, thought.arrived)
+
+    def weigh(self, env_index: int) -> Explanation:
+        """`explain` with the odds of the actions."""
+        return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
+
+    def localized(self, env_indices: Array) -> list[int]:
+        """The nodes at which environments took themselves to be at their last decision."""
+        places = (self._thoughts[env].localized for env in env_indices.tolist())
+        return [place for place in places if place is not None]
+
+    def take_outcomes(self) -> tuple[list[tuple[int, int]], list[bool]]:
+        """Edges that failed, and trips that ended, by whether they came to their end, since this was last asked."""
+        failed: list[tuple[int, int]] = []
+        finished: list[bool] = []
+        for navigator in self._navigators.values():
+            failed += navigator.failures
+            finished += navigator.finished
+            for outcome in (navigator.failures, navigator.walks, navigator.finished):
+                outcome.clear()
+        return failed, finished
+
+    def write_state(self, state: AgentState) -> None:
+        """Trips under way and what was seen last."""
+        state.counters["trips"] = [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
+        self._sights.write_state(state)
+
+    def read_state(self, state: AgentState) -> None:
+        """Everything that `write_state` wrote."""
+        for env, *numbers in state.counters["trips"]:
+            self._navigators[env] = Navigator(self._config.navigator)
+            self._navigators[env].load_state(numbers)
+        self._sights.read_state(state)
+
+
+class SGMAgent:
+    """Walks until the memory is full, makes the graph, then cleans it by trying to walk it.
+
+    The networks learn, if they do, until the memory is full.
+    """
+
+    def __init__(self, config: SGMConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config, self.spec = config, spec
+        self.gathering = Gathering(config, spec, seed, device)
+        self._cleaner: SGMPolicy | None = None  # made when the trail is full, which is forgotten then
+        self._tally = {"decisions": 0, "localized": 0, "trips": 0, "reached": 0, "removed": 0}
+
+    def begin_episode(self, env_index: int, goal: Observation | None) -> None:
+        """In training all episodes are for the memory; to walk to a goal is a policy's business."""
+        if self._cleaner is not None:
+            self._cleaner.begin_episode(env_index, None)
+        else:
+            self.gathering.begin_episode(env_index)
+
+    def act(self, observations: Array, env_indices: Array) -> Array:
+        """At random, or as the explorer does, until the memory is full; then to random nodes."""
+        if self._cleaner is not None:
+            actions = self._cleaner.act(observations, env_indices)
+            places = self._cleaner.localized(env_indices)
+            for node in places:
+                self._cleaner.memory.nodes.visit(node)
+            self._tally["decisions"] += len(env_indices)
+            self._tally["localized"] += len(places)
+            return actions
+        return self.gathering.act(observations, env_indices)
+
+    def explain(self, env_index: int) -> Explanation:
+        """What the last action of this environment was for."""
+        return Explanation() if self._cleaner is None else self._cleaner.explain(env_index)
+
+    def observe(self, transitions: Transitions) -> None:
+        """Remember, and keep to learn from, until the memory is full."""
+        if self._cleaner is None:
+            self.gathering.observe(transitions)
+
+    def update(self) -> Metrics:
+        """Learn, make the graph when the memory is full, and clean it afterwards."""
+        if self._cleaner is not None:
+            failed, finished = self._cleaner.take_outcomes()
+            self._tally["removed"] += self._cleaner.memory.clean(failed)
+            self._tally["trips"] += len(finished)
+            self._tally["reached"] += sum(finished)
+            return self._metrics(self._cleaner.memory)
+        metrics = self.gathering.learn()
+        if self.gathering.trail.is_full:
+            self._start_cleaning(self._now())
+        return metrics
+
+    def _start_cleaning(self, memory: SparseMemory) -> SGMPolicy:
+        """From the next decision on; episodes under way go on."""
+        both = self.gathering.networks.retrieval, self.gathering.networks.locomotion
+        cleaner = SGMPolicy(self.config, memory, both, self.spec, self.gathering.rng)
+        for env in range(self.spec.env_count):
+            cleaner.begin_episode(env, None)
+        self._cleaner = cleaner
+        self.gathering.forget()
+        return cleaner
+
+    def _metrics(self, memory: SparseMemory) -> Metrics:
+        tally = self._tally
+        return {
+            "graph/landmark_count": float(memory.nodes.count),
+            "graph/edge_count": float(len(memory.planner.edges.weights)),
+            "graph/edges_removed": float(tally["removed"]),
+            "graph/localized": tally["localized"] / max(1, tally["decisions"]),
+            "explore/frontier_trips": float(tally["trips"]),
+            "explore/waypoint_reached": tally["reached"] / max(1, tally["trips"]),
+        }
+
+    def _now(self) -> SparseMemory:
+        """The graph, or before the memory is full that of what there is."""
+        if self._cleaner is not None:
+            return self._cleaner.memory
+        return SparseMemory.build(self.gathering.trail, self.gathering.networks.retrieval, self.config.sparse)
+
+    def policy(self, seed: int) -> SGMPolicy:
+        """A frozen copy for evaluation, with a generator of its own."""
+        rng = spawn(seed, ["policy"])["policy"]
+        return SGMPolicy(self.config, replace(self._now()), self.gathering.frozen(), self.spec, rng)
+
+    def state_dict(self) -> AgentState:
+        """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
+        state = AgentState(graph=self._now().state())
+        self.gathering.write_state(state, full=self._cleaner is not None)
+        state.counters["tally"] = dict(self._tally)
+        if self._cleaner is not None:
+            self._cleaner.write_state(state)
+        return state
+
+    def load_state_dict(self, state: AgentState) -> None:
+        """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
+        self._tally = dict(state.counters["tally"])
+        if self.gathering.read_state(state):
+            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.gathering.networks.device))
+            if "last_views" in state.replay:
+                cleaner.read_state(state)

@@ -1,1 +1,0 @@
-"""Seeding, errors and configuration: what every other room may use."""

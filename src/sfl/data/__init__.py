@@ -1,1 +1,0 @@
-"""Types that pass between rooms, and replay."""

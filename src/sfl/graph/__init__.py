@@ -1,1 +1,0 @@
-"""Landmarks as numbers: counts, edges, routes. No pixels, no networks, no methods."""

@@ -1,1 +1,0 @@
-"""One quantity each: network, loss, optimiser. No graphs, no environments."""

@@ -1,0 +1,109 @@
+"""Shortest routes over the landmark graph (paper, section 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from sfl.api import Array
+from sfl.errors import NoRouteError
+from sfl.method.edges import Edges, pair_key
+
+Route = tuple[int, ...]
+
+
+class Planner:
+    """Routes over one set of edges; each source is solved once and kept until the edges change."""
+
+    def __init__(self, edges: Edges, like: csr_matrix | None = None) -> None:
+        """`like`: a matrix of the same edges with other weights, which saves making one from nothing."""
+        self.edges = edges
+        self._matrix = edges.matrix() if like is None else _weighted(like, edges.weights)
+        self._solved: dict[int, tuple[Array, Array]] = {}
+        self._component: Array | None = None
+        self._keys: Array | None = None
+
+    def distances(self, start: int) -> Array:
+        """Cost of the shortest route from `start` to every landmark, infinite where there is none."""
+        return self._solve(start)[0]
+
+    def route(self, start: int, goal: int) -> Route:
+        """Landmarks of the shortest route, both ends included."""
+        distances, before = self._solve(start)
+        if not np.isfinite(distances[goal]):
+            raise NoRouteError(f"The landmark graph holds no route from {start} to {goal}.")
+        route = [goal]
+        while route[-1] != start:
+            route.append(int(before[route[-1]]))
+        return tuple(reversed(route))
+
+    def without(self, pairs: Collection[tuple[int, int]]) -> Planner:
+        """The same graph less some edges: they stay in their columns, at an infinite cost."""
+        if not pairs or not len(self.edges.sources):
+            return self
+        if self._keys is None:  # many episodes leave edges out, each its own
+            self._keys = pair_key(self.edges.sources, self.edges.targets)
+        removed = pair_key(*np.array(list(pairs), dtype=np.int64).T)
+        places = np.searchsorted(self._keys, removed).clip(max=len(self._keys) - 1)
+        weights = self.edges.weights.copy()
+        weights[places[self._keys[places] == removed]] = np.inf
+        return Planner(replace(self.edges, weights=weights), self._matrix)
+
+    def companions(self, start: int) -> Array:
+        """Landmarks that can be reached from `start` and from which `start` can be reached, itself included."""
+        if self._component is None:
+            open_edges = self.edges.keep(np.isfinite(self.edges.weights)).matrix()
+            self._component = connected_components(open_edges, directed=True, connection="strong")[1]
+        return np.flatnonzero(self._component == self._component[start])
+
+    def reachable(self, start: int) -> Array:
+        """Landmarks to which a route exists, `start` included."""
+        return np.flatnonzero(np.isfinite(self.distances(start)))
+
+    def _solve(self, start: int) -> tuple[Array, Array]:
+        if start not in self._solved:
+            self._solved[start] = dijkstra(self._matrix, indices=start, return_predecessors=True)
+        return self._solved[start]
+
+
+def _weighted(matrix: csr_matrix, weights: Array) -> csr_matrix:
+    """The same entries with other values."""
+    return csr_matrix((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def shortest_routes(edges: Edges, start: int, goal: int, count: int) -> list[Route]:
+    """Up to `count` simple routes by increasing cost (Yen's algorithm); the released code draws among five."""
+    weight = {(i, j): w for i, j, w in zip(edges.sources.tolist(), edges.targets.tolist(), edges.weights, strict=True)}
+
+    def cost(route: Route) -> float:
+        return float(sum(weight[pair] for pair in pairwise(route)))
+
+    found = [Planner(edges).route(start, goal)]
+    waiting: dict[Route, float] = {}
+    while len(found) < count:
+        for turn in range(len(found[-1]) - 1):
+            detour = _detour(edges, found, found[-1][: turn + 1], goal)
+            if detour is not None and detour not in found:
+                waiting[detour] = cost(detour)
+        if not waiting:
+            break
+        best = min(waiting, key=lambda route: (waiting[route], route))
+        del waiting[best]
+        found.append(best)
+    return found
+
+
+def _detour(edges: Edges, found: list[Route], root: Route, goal: int) -> Route | None:
+    """The shortest route that starts with `root` and then takes an edge no found route with this root takes."""
+    taken = {route[len(root)] for route in found if route[: len(root)] == root and len(route) > len(root)}
+    blocked = np.isin(edges.sources, root[:-1]) | np.isin(edges.targets, root[:-1])
+    blocked |= (edges.sources == root[-1]) & np.isin(edges.targets, list(taken))
+    try:
+        return root[:-1] + Planner(edges.keep(~blocked)).route(root[-1], goal)
+    except NoRouteError:
+        return None
