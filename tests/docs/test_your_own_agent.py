@@ -40,10 +40,11 @@ def apply(patch: str, root: Path) -> None:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with the page's agent in it."""
     root = tmp_path_factory.mktemp("project")
-    for part in ("src/sfl", "tests/agents"):
+    for part in ("src/sfl", "tests/contract", "tests/method"):
         shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__", "demo", "*.safetensors"))
     shutil.copy(ROOT / "pyproject.toml", root)
-    shutil.copy(ROOT / "tests" / "conftest.py", root / "tests")
+    for file in ("__init__.py", "conftest.py"):
+        shutil.copy(ROOT / "tests" / file, root / "tests")
     (code,) = blocks(PAGE, "python")
     (root / "src/sfl/baselines/my_atlas.py").write_text(code)
     for patch in blocks(PAGE, "diff"):
@@ -74,6 +75,6 @@ def test_the_commands_of_the_page_work_and_the_agent_reaches_goals(project: Path
 @pytest.mark.slow
 def test_the_agent_keeps_the_contract(project: Path) -> None:
     said = run(
-        project, "pytest", "-q", "-p", "no:cacheprovider", "tests/agents/test_contract.py", "-k", "atlas or every"
+        project, "pytest", "-q", "-p", "no:cacheprovider", "tests/contract/test_contract.py", "-k", "atlas or every"
     )
     assert "10 passed" in said

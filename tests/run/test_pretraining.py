@@ -17,7 +17,7 @@ from sfl.pretrain.config import NetworkRecipe
 from sfl.pretrain.train import training_card
 from sfl.run.pretraining import Pretraining, pretraining_of, spent_by_card
 
-from .encoder.made import made_walks
+from ..pretrain.made import made_walks
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_a_world_without_a_map_has_curves_all_the_same(tmp_path: Path) -> None:
 
 def test_a_maze_that_is_not_on_this_machine(tmp_path: Path) -> None:
     lost = tmp_path / "lost.txt"
-    shutil.copyfile(Path(sfl.__file__).parent / "envs" / "mazes" / "layouts" / "small.txt", lost)
+    shutil.copyfile(Path(sfl.__file__).parent / "worlds" / "mazes" / "layouts" / "small.txt", lost)
     run = made_up(tmp_path, DoomConfig(str(lost)))
     lost.unlink()
     shutil.rmtree(run.folder.path / "inputs")

@@ -1,0 +1,5 @@
+"""The fixtures of the method's tests."""
+
+from ..method.conftest import encoder, views
+
+__all__ = ["encoder", "views"]
