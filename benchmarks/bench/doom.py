@@ -18,7 +18,6 @@ from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig
 from sfl.method.learning import FrameRepresentation
 from sfl.method.states import FeatureStacks
-from sfl.run.doom_session import PoolSession
 from sfl.run.folder import config_spec
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
@@ -31,6 +30,7 @@ from sfl.seeding import core_count, draw_seed, spawn
 from sfl.worlds import DoomConfig
 from sfl.worlds.doom.pool import GamePool
 from sfl.worlds.doom.protocol import ACTIONS
+from sfl.worlds.doom.session import PoolSession
 from sfl.worlds.mazes.layout import Maze
 
 GPU_RATE, CPU_SHARE = 8_000, 20

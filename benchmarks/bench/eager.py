@@ -18,9 +18,9 @@ from sfl.api import Array, EnvSpec, Transitions
 from sfl.method.features import FeatureConfig
 from sfl.method.successor import SuccessorConfig
 from sfl.run.folder import env_spec
-from sfl.run.rollout import Env
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import make_env
+from sfl.worlds.session import Env
 
 
 class PlainReplay:

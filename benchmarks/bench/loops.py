@@ -9,10 +9,11 @@ from sfl.config import require
 from sfl.method.config import SFLConfig
 from sfl.registry import make_agent
 from sfl.run.folder import env_spec
-from sfl.run.rollout import EnvSession, FreeEpisodes, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.seeding import spawn
 from sfl.worlds import MiniGridConfig, make_env
+from sfl.worlds.session import EnvSession
 
 
 @dataclass(frozen=True)

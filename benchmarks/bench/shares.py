@@ -14,8 +14,8 @@ from sfl.method.features import TimeContrastiveLearner
 from sfl.method.learning import LearnedRepresentation
 from sfl.method.successor import SuccessorLearner
 from sfl.replay.replay import SequenceReplay
-from sfl.run.rollout import EnvSession
 from sfl.worlds import GridWorld
+from sfl.worlds.session import EnvSession
 
 SPANS: dict[str, list[tuple[type, str]]] = {
     "environment": [(EnvSession, "begin_episodes"), (EnvSession, "step")],

@@ -1,7 +1,12 @@
-"""What passes between environments, agents and runs."""
+"""What passes between worlds, methods and runs.
+
+First what an agent gets and gives (`Transitions`, `AgentState`, `Explanation`), then what a method is (`Policy`,
+`Agent`), then episodes and the sessions that carry them out, which only a run sees: they know true poses.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -162,3 +167,70 @@ class OracleAgent(Agent, Protocol):
 
     def observe_poses(self, poses: Array, next_poses: Array) -> None:
         """Where the step that `observe` gets next truly began and ended, [B, 3] each."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """How to start one episode; together with the actions that follow, enough to repeat it."""
+
+    number: int
+    reset_seed: int
+    options: dict[str, Any]
+    budget: int | None = None
+    """Steps after which the episode is cut off; None leaves that to the environment."""
+
+    @property
+    def has_goal(self) -> bool:
+        """An explicit goal of None means free exploration; no mention of it means the environment's own goal."""
+        return self.options.get("goal", ...) is not None
+
+
+EpisodeSource = Callable[[], Episode | None]
+"""Gives the next episode to whichever environment is free, or None when there are no more."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision of environments that step together, and what came of it."""
+
+    transitions: Transitions
+    poses: Array  # [B, 3] where `transitions.observations` were seen; NaN where the environment does not say
+    next_poses: Array  # [B, 3]
+    succeeded: Array  # [B] bool
+    lengths: Array  # [B] int: steps of the episode, this one included
+    episodes: tuple[Episode, ...]
+    ended: tuple[int, ...]
+    """Rows whose episode is over; their environments are reset when the next step is asked for."""
+    broken: tuple[int, ...] = ()
+    """Those of them whose world broke down: how the episode would have gone on is not known."""
+    infos: tuple[dict[str, Any], ...] = ()
+    """What the environments said beside `transitions.observations`; empty where they say nothing but poses."""
+    next_infos: tuple[dict[str, Any], ...] = ()
+
+
+class Session(Protocol):
+    """Environments with their running episodes, as `rollout` and checkpoints see them."""
+
+    def begin_episodes(self, policy: Policy) -> list[int] | None:
+        """Tell the policy what has begun; the indices of the environments that wait for an action, None: all is over.
+
+        An empty list: nothing to decide now, but `step` brings on environments that are under way.
+        """
+
+    def observations(self, indices: Sequence[int]) -> Array:
+        """What those environments show, [B, ...]."""
+
+    def step(self, indices: Sequence[int], observations: Array, actions: Array) -> Step | None:
+        """Carry out actions; returns what came of these or of earlier ones, None: nothing yet."""
+
+    def metrics(self) -> Metrics:
+        """What went wrong in the worlds so far."""
+
+    def state(self) -> Any:
+        """How to come back to this moment, as JSON."""
+
+    def restore(self, state: Any) -> list[int]:
+        """Come back to it; the indices of environments that do not show the same again."""
+
+    def close(self) -> None:
+        """Close every environment."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfl.api import Array, EnvSpec, Policy, Transitions
+from sfl.api import Array, EnvSpec, Episode, Policy, Transitions
 from sfl.baselines.ec import BonusConfig, ECConfig, EpisodicCuriosityAgent
 from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
 from sfl.baselines.ppo import PPOConfig
@@ -17,7 +17,8 @@ from sfl.baselines.sgm import SGMAgent, SGMConfig
 from sfl.baselines.sptm import SPTMAgent, SPTMConfig
 from sfl.baselines.walks import TrailConfig
 from sfl.errors import UsageError
-from sfl.run.rollout import EnvSession, Episode, rollout
+from sfl.run.rollout import rollout
+from sfl.worlds.session import EnvSession
 
 from ..contract.worlds import Run, make_corridor, one_hot
 

@@ -15,8 +15,9 @@ from sfl.baselines.mss.map import MapConfig
 from sfl.baselines.mss.value import UVFAConfig
 from sfl.errors import UsageError
 from sfl.registry import agent_name, make_agent, wants_poses
-from sfl.run.rollout import EnvSession, FreeEpisodes, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.worlds import Task
+from sfl.worlds.session import EnvSession
 
 from ..contract.worlds import TINY, Run, evaluate, fourrooms, make_corridor, one_hot
 

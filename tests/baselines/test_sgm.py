@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.api import GOAL, AgentState, EnvSpec
+from sfl.api import GOAL, AgentState, EnvSpec, Step
 from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.baselines.sgm import ATTEMPTS, SGMAgent, SGMConfig, SparseConfig, SparseMemory
@@ -16,7 +16,6 @@ from sfl.baselines.walks import TrailConfig
 from sfl.errors import UsageError
 from sfl.method.edges import Edges
 from sfl.method.planner import Planner
-from sfl.run.rollout import Step
 from sfl.worlds import Task
 
 from ..contract.worlds import Run, Wanderer, Zigzag, evaluate, make_corridor, one_hot, zigzag

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from sfl.api import Agent, AgentState, Array, EnvSpec, Observation, Policy
+from sfl.api import Agent, AgentState, Array, EnvSpec, Episode, Observation, Policy, Step
 from sfl.baselines.controller import ControllerConfig
 from sfl.baselines.ec import ECConfig
 from sfl.baselines.mss.config import MSSConfig
@@ -30,8 +30,9 @@ from sfl.method.landmarks import LandmarkConfig
 from sfl.method.navigator import NavigatorConfig
 from sfl.method.successor import SuccessorConfig
 from sfl.registry import AgentConfig
-from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, Step, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.worlds import GoalWrapper, MiniGridConfig, Task, make_env
+from sfl.worlds.session import EnvSession
 
 CORRIDOR_FEATURES = FeatureConfig(dim=16, batch_size=64, start_step=200, stop_step=2_000, updates_per_step=0.2)
 CORRIDOR_PSI = SuccessorConfig(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.api import EnvSpec, Metrics, Transitions
+from sfl.api import EnvSpec, Metrics, Step, Transitions
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig, TabularConfig
 from sfl.method.edges import EdgeConfig
@@ -19,7 +19,6 @@ from sfl.method.landmarks import LandmarkConfig
 from sfl.method.learning import LearnedRepresentation
 from sfl.method.navigator import NavigatorConfig
 from sfl.method.successor import SuccessorBatch, SuccessorConfig
-from sfl.run.rollout import Step
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
 

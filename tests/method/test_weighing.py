@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.api import Agent, Array, Explanation, Policy, WeighingPolicy
+from sfl.api import Agent, Array, Episode, Explanation, Policy, WeighingPolicy
 from sfl.baselines.sptm import GuideConfig
 from sfl.fast.cuda import Fetched
 from sfl.registry import make_agent
-from sfl.run.rollout import EnvSession, Episode, rollout
+from sfl.run.rollout import rollout
 from sfl.seeding import spawn
+from sfl.worlds.session import EnvSession
 
 from ..contract.worlds import DOOM_LIKE, FOURROOM, TINY, Run, fourrooms
 

@@ -24,12 +24,13 @@ from sfl.run.evaluate import eval_tasks, evaluate
 from sfl.run.exams import EXAM, read_exam, save_exam
 from sfl.run.export import export
 from sfl.run.folder import config_spec, load_run
-from sfl.run.rollout import EnvSession, FreeEpisodes, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.sfl import SFL
 from sfl.run.stopping import RunStoppedError
 from sfl.run.train import _StopNow, resume, train
 from sfl.worlds import GoalWrapper, GymConfig
+from sfl.worlds.session import EnvSession
 
 LAKE = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))
 

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.api import Array, Explanation, Observation
+from sfl.api import Array, Episode, EpisodeSource, Explanation, Observation, Step
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.errors import SflError, UsageError
-from sfl.run.doom_session import PoolSession
 from sfl.run.evaluate import TaskQueue, evaluate
 from sfl.run.folder import config_spec
-from sfl.run.rollout import EnvSession, Episode, EpisodeSource, FreeEpisodes, Step, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.worlds import MazeWorld
 from sfl.seeding import generator_state, restore_generator, spawn
 from sfl.worlds import DoomConfig, Task, make_env
 from sfl.worlds.doom.game import read_engine
+from sfl.worlds.doom.session import PoolSession
+from sfl.worlds.session import EnvSession
 
 from .dooms import FORWARD, SOUTH_END
 

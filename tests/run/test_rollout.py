@@ -5,8 +5,10 @@ from itertools import islice
 
 import numpy as np
 
-from sfl.run.rollout import EnvSession, Episode, FreeEpisodes, rollout
+from sfl.api import Episode
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.seeding import generator_state, restore_generator, spawn
+from sfl.worlds.session import EnvSession
 
 from .worlds import Corridor, Walk
 

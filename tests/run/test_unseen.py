@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.api import Array, Observation, Transitions
+from sfl.api import Array, Episode, Observation, Step, Transitions
 from sfl.run.poses import PoseLog
-from sfl.run.rollout import Episode, Step
 from sfl.run.unseen import BLOCK, UnseenPlaces, UnseenSights, unseen_goals
 from sfl.run.worlds import open_world
 from sfl.worlds import GymConfig, MiniGridConfig, Task

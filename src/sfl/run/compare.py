@@ -18,11 +18,11 @@ from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, Label, eval_tasks
 from sfl.run.evaluate import evaluate as pose
 from sfl.run.folder import LAST, LoadedRun, config_spec, env_spec, load_run
 from sfl.run.goals import parse_pose, read_goal
-from sfl.run.rollout import Env
 from sfl.run.settings import MOST_EPISODES, Experiment
 from sfl.run.worlds import MazeWorld
 from sfl.seeding import spawn
 from sfl.worlds import DoomConfig, EnvConfig, Pose, Task, draw_tasks, is_goal_env, make_env
+from sfl.worlds.session import Env
 
 GIVEN_EPISODES = 10
 """Episodes for one given goal, unless the user says otherwise: the policy has some chance in it."""

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from sfl.api import Agent, Policy
+from sfl.api import Agent, Episode, Policy, Session, Step
 from sfl.errors import SflError
 from sfl.run.log import note
-from sfl.run.rollout import Env, EnvSession, Episode, Session, Step, rollout
+from sfl.run.rollout import rollout
 from sfl.run.settings import EvalConfig
 from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import EnvConfig, Task
+from sfl.worlds.session import Env, EnvSession
 
 
 def wilson(successes: int, tries: int) -> tuple[float, float]:

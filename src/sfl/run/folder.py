@@ -27,11 +27,11 @@ from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
 from sfl.run.log import CsvTable, damage, note, read_columns
 from sfl.run.machine import prepare
 from sfl.run.metrics import columns
-from sfl.run.rollout import Env
 from sfl.run.settings import Experiment
 from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
 from sfl.worlds.doom.protocol import ACTIONS
 from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.session import Env
 
 LAST = "last"
 

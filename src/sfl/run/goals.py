@@ -19,8 +19,8 @@ from sfl.api import Array
 from sfl.config import require
 from sfl.errors import FileError
 from sfl.files import array_in, read_bytes
-from sfl.run.rollout import Env
 from sfl.worlds import Pose
+from sfl.worlds.session import Env
 
 TILE_TOLERANCE = 12.0  # mean difference of colour values (0 to 255) up to which two tiles count as the same
 KNOWN_SHARE = 0.9  # share of a picture's tiles that must show this map; doors may be open or closed

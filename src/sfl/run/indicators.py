@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Policy
+from sfl.api import Array, Explanation, Policy, Step
 from sfl.run.poses import edge_ends
-from sfl.run.rollout import Step
 from sfl.run.worlds import World
 
 TILE = 512.0

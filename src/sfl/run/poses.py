@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from sfl.api import Array
-from sfl.run.rollout import Env
+from sfl.worlds.session import Env
 
 OFTEN = 0.1
 """Of the visits that a square would have if all had the same: with so many it counts as visited often."""

@@ -24,7 +24,7 @@ from sfl.run.evaluate import EpisodeRow, Label, evaluate
 from sfl.run.folder import RunFolder, env_spec, load_run
 from sfl.run.log import note
 from sfl.run.machine import resolve
-from sfl.run.rollout import Env, EnvSession, FreeEpisodes, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.sight import look
 from sfl.seeding import spawn
 from sfl.worlds import (
@@ -42,6 +42,7 @@ from sfl.worlds import (
 )
 from sfl.worlds.gym import kind_of_goal_env
 from sfl.worlds.observations import ObservationKind
+from sfl.worlds.session import Env, EnvSession
 
 EnvLike = str | Env | EnvConfig | gymnasium.vector.VectorEnv[Any, Any, Any] | Callable[[], Env] | Sequence[Env]
 

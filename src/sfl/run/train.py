@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-from sfl.api import Agent, EnvSpec, OracleAgent, Policy
+from sfl.api import Agent, EnvSpec, OracleAgent, Policy, Step
 from sfl.config import to_json
 from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.files import has_no_room
@@ -25,7 +25,7 @@ from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, syst
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.pretraining import pretraining_of
-from sfl.run.rollout import FreeEpisodes, Step, rollout
+from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.run.sight import kind_in, look
 from sfl.run.stopping import RunStoppedError, StopRequest

@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
-from sfl.api import Array, Observation
+from sfl.api import Array, Observation, Step
 from sfl.run.poses import PoseLog
-from sfl.run.rollout import Step
 from sfl.run.worlds import World
 from sfl.worlds import EnvConfig, GoalWrapper, GymConfig, Task, make_env
 from sfl.worlds.gym import goal_wrapper

@@ -8,17 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
-from sfl.api import Array
+from sfl.api import Array, EpisodeSource, Session
 from sfl.config import require
 from sfl.errors import UsageError
-from sfl.run.doom_session import PoolSession
 from sfl.run.exams import EXAM, collected, read_exam, save_exam
 from sfl.run.poses import Squares
-from sfl.run.rollout import EnvSession, EpisodeSource, Session
 from sfl.run.settings import EvalConfig
 from sfl.seeding import spawn
 from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Pose, Task, draw_tasks, make_env
 from sfl.worlds.config import SPAWNS
+from sfl.worlds.doom.session import PoolSession
 from sfl.worlds.doom.tasks import (
     BUDGETS,
     Pairs,
@@ -31,6 +30,7 @@ from sfl.worlds.doom.tasks import (
 )
 from sfl.worlds.exam import Exam
 from sfl.worlds.mazes.load import PAPER, maze_folder
+from sfl.worlds.session import EnvSession
 
 GRID_RADIUS, MAZE_RADIUS = 1, 100
 """Cells, and map units, within which a landmark counts as the place where the agent is."""

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 from scipy.stats import rankdata
 
-from sfl.api import Array, Explanation, FieldPolicy, Policy
+from sfl.api import Array, Explanation, FieldPolicy, Policy, Step
 from sfl.config import require
 from sfl.method.config import AnySFLConfig, in_force
 from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges, unfiltered
@@ -30,7 +30,6 @@ from sfl.run.folder import LoadedRun, load_run
 from sfl.run.indicators import Leg, Waypoints, crossing
 from sfl.run.log import note
 from sfl.run.poses import edge_ends
-from sfl.run.rollout import Step
 from sfl.run.worlds import MazeWorld
 from sfl.seeding import spawn
 from sfl.show.curves import CURVES

@@ -15,14 +15,13 @@ from minigrid.core.grid import Grid
 from minigrid.minigrid_env import MiniGridEnv
 from PIL import Image, ImageDraw, ImageFont
 
-from sfl.api import GOAL, Array, Explanation, Observation, Policy, WeighingPolicy
+from sfl.api import GOAL, Array, Explanation, Observation, Policy, Step, WeighingPolicy
 from sfl.config import require
 from sfl.errors import SflError
 from sfl.files import written
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, RunFolder, env_spec, load_run
 from sfl.run.poses import PathRecorder
-from sfl.run.rollout import Env, Step
 from sfl.show.views import (
     Box,
     chart,
@@ -40,6 +39,7 @@ from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
 from sfl.worlds.doom.tasks import GOAL_RADIUS
 from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
 from sfl.worlds.mazes.layout import Maze
+from sfl.worlds.session import Env
 
 SIDE = 576  # pixels of the world's longer side
 PANEL = 288  # width of the text beside it

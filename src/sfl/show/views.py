@@ -12,12 +12,12 @@ import numpy as np
 from sfl.api import GOAL, Array, Explanation, FieldPolicy, Observation, Policy
 from sfl.errors import UsageError
 from sfl.run.folder import LoadedRun
-from sfl.run.rollout import Env
 from sfl.run.worlds import MazeWorld
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import GymConfig, Pose, Task, make_env
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.mazes.free_space import FreeSpace
+from sfl.worlds.session import Env
 
 TILE = 48  # pixels of a cell of the floor plan
 WALL = 120  # grey of its walls

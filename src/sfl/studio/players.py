@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Observation, Policy, WeighingPolicy
+from sfl.api import Array, Explanation, Observation, Policy, Step, WeighingPolicy
 from sfl.run.evaluate import pose as pose_tasks
 from sfl.run.folder import LoadedRun
-from sfl.run.rollout import Env, EnvSession, Step, rollout
+from sfl.run.rollout import rollout
 from sfl.run.worlds import open_world
 from sfl.show.views import drawing_itself, poses_agree
 from sfl.studio.answers import numbers
@@ -22,6 +22,7 @@ from sfl.studio.views import Window
 from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env
 from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
 from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
+from sfl.worlds.session import Env, EnvSession
 
 Event = dict[str, Any]
 """One thing that happened, as JSON."""

@@ -17,9 +17,9 @@ from sfl.api import Array, Explanation, Observation
 from sfl.config import require
 from sfl.errors import SflError, UsageError
 from sfl.run.goals import picture_in
-from sfl.run.rollout import Env
 from sfl.show.video import Pictures, fitted
 from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.session import Env
 
 SIDE = 320
 """Pixels of the longer side of a picture, at most."""

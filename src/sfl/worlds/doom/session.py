@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import seeding
 
-from sfl.api import Array, Metrics, Policy, Transitions
+from sfl.api import Array, Episode, EpisodeSource, Metrics, Policy, Step, Transitions
 from sfl.config import require
 from sfl.errors import SflError
-from sfl.run.rollout import Episode, EpisodeSource, Step
 from sfl.worlds.doom.env import chosen
 from sfl.worlds.doom.pool import NO_ACTION, GameEpisode, GamePool, GameStep
 from sfl.worlds.doom.tasks import Places
