@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every run of a table, then its raw rows in CSV files (docs/reproduce.md).
+# Every run of a table, then its raw rows in CSV files (docs/guides/reproduce.md).
 #
 #   benchmarks/table.sh LIST [-j JOBS] [-c CORES] [-r RUNS_DIR] [-o CSV] [-i CSV] [-e EXPERIMENTS] [-s SEEDS]
 #                       [-- OPTIONS OF sfl train]

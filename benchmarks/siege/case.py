@@ -49,7 +49,7 @@ class Family:
 
     name: str
     about: str
-    """The promise, in one sentence; docs/reliability.md has it too."""
+    """The promise, in one sentence; docs/reference/reliability.md has it too."""
     run: Run
     weight: float = 1.0
     """Its share of the cases."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.siege.page`: the tables of docs/reliability.md, from the rows in `benchmarks/results/`."""
+"""`python -m benchmarks.siege.page`: the tables of docs/reference/reliability.md, from the rows in `benchmarks/results/`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.siege import kills, soak
 
 ROOT = Path(__file__).parents[2]
-ROWS, PAGE = ROOT / "benchmarks" / "results" / "siege.csv", ROOT / "docs" / "reliability.md"
+ROWS, PAGE = ROOT / "benchmarks" / "results" / "siege.csv", ROOT / "docs" / "reference" / "reliability.md"
 
 
 def siege_table(path: Path = ROWS) -> list[str]:

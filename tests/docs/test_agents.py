@@ -1,4 +1,4 @@
-"""docs/agents/sfl.md tells the presets as they are."""
+"""docs/methods/sfl.md tells the presets as they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sfl.worlds.grids import LAYOUTS
 
 from .pages import ROOT, read
 
-PAGE = "docs/agents/sfl.md"
+PAGE = "docs/methods/sfl.md"
 
 PAPER_NAMES = {
     "features.norm": "alpha",

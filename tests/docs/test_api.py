@@ -1,4 +1,4 @@
-"""docs/api.md runs, and names what is public."""
+"""docs/reference/api.md runs, and names what is public."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sfl
 
 from .pages import read, run_python
 
-PAGE = "docs/api.md"
+PAGE = "docs/reference/api.md"
 
 
 def test_every_public_name_has_a_line() -> None:

@@ -1,4 +1,4 @@
-"""docs/agents/ec.md tells the presets as they are."""
+"""docs/methods/ec.md tells the presets as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sfl import experiments
 from .pages import read
 from .test_agents import options, text
 
-PAGE = "docs/agents/ec.md"
+PAGE = "docs/methods/ec.md"
 
 ELSEWHERE = {
     "retrieval.near": ("", "5"),

@@ -1,4 +1,4 @@
-"""The example of docs/environments.md runs and prints what it says."""
+"""The example of docs/reference/environments.md runs and prints what it says."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from .pages import run_python
 
 
 def test_the_example_prints_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:
-    run_python("docs/environments.md")
+    run_python("docs/reference/environments.md")
     assert capsys.readouterr().out == "(9, 9, 3) [1. 1. 0.]\n"

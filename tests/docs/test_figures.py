@@ -10,7 +10,7 @@ LARGEST = 150_000  # bytes of a picture
 
 
 def table_rows() -> list[list[str]]:
-    rows = [line for line in read("docs/figures.md").splitlines() if re.match(r"\| \d", line)]
+    rows = [line for line in read("docs/reference/figures.md").splitlines() if re.match(r"\| \d", line)]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 

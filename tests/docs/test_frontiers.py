@@ -1,4 +1,4 @@
-"""What docs/agents/sfl.md says of frontiers is what the rows say."""
+"""What docs/methods/sfl.md says of frontiers is what the rows say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = {"visited": "explore/coverage", "often": "explore/coverage_often"}
 def test_the_table_of_frontiers_follows_the_rows() -> None:
     with (ROOT / "benchmarks/results/frontiers-coverage.csv").open() as file:
         rows = list(csv.DictReader(file))
-    section = (ROOT / "docs/agents/sfl.md").read_text().split("### Frontiers")[1].split("\n###")[0]
+    section = (ROOT / "docs/methods/sfl.md").read_text().split("### Frontiers")[1].split("\n###")[0]
     table = re.findall(r"^\| (\d+,000) \| (.*) \|$", section, re.MULTILINE)
     assert len(table) == 5
     for steps, cells in table:

@@ -16,10 +16,10 @@ ROWS = ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz"
 CURVES = ROWS.with_name("minigrid-curves.csv.gz")
 GRIDS = ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
 LINES = {"random policy": "random", "the paper's settings (`paper-*`)": "paper", "ours (`sfl-*`)": "sfl"}
-PAGES = ("README.md", "docs/reproduce.md")
+PAGES = ("README.md", "docs/guides/reproduce.md")
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/agents/sfl.md"])
+@pytest.mark.parametrize("page", [*PAGES, "docs/methods/sfl.md"])
 @pytest.mark.parametrize("level", ["paper", "any"])
 @pytest.mark.parametrize("line", LINES)
 def test_the_table_is_that_of_the_rows(line: str, level: str, page: str) -> None:

@@ -1,4 +1,4 @@
-"""The tables of the paper's mazes, in README.md and docs/reproduce.md, say what the rows in benchmarks/results/ say."""
+"""The tables of the paper's mazes, in README.md and docs/guides/reproduce.md, say what the rows in benchmarks/results/ say."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
         seeds = [scale * float(row[column]) for row in rows if row["experiment"] == f"sfl-doom-{maze}"]
         cells.append(f"{min(seeds):.0f}-{max(seeds):.0f}")
     row = f"| {line} | {' | '.join(cells)} |"
-    assert any(found.startswith(row) for found in read("docs/reproduce.md").splitlines()), (
-        f"docs/reproduce.md needs: {row}"
+    assert any(found.startswith(row) for found in read("docs/guides/reproduce.md").splitlines()), (
+        f"docs/guides/reproduce.md needs: {row}"
     )
 
 
@@ -81,14 +81,14 @@ def test_the_table_of_r_as_the_metric_is_that_of_the_rows() -> None:
         for line, (column, scale) in METRIC_INDICATORS.items():
             values = [scale * float(row[column]) for row in seeds]
             shown.setdefault(line, []).append(f"{min(values):,.0f}-{max(values):,.0f}")
-    page = read("docs/agents/sfl.md")
+    page = read("docs/methods/sfl.md")
     for line, cells in shown.items():
         row = f"| {line} | {' | '.join(cells)} |"
-        assert f"\n{row}\n" in page, f"docs/agents/sfl.md needs: {row}"
+        assert f"\n{row}\n" in page, f"docs/methods/sfl.md needs: {row}"
 
 
 def test_what_is_said_of_thresholds_and_filters_is_what_the_rows_say() -> None:
-    text = " ".join(read("docs/agents/sfl.md").split())
+    text = " ".join(read("docs/methods/sfl.md").split())
     rows = {row["experiment"]: row for row in last_indicators("quarter", 500_032)}
     runs = [f"sfl-doom-sgm-random{end}" for end in ("-localize-0.80", "", "-localize-0.90", "-localize-0.95")]
     known, right = (
@@ -119,11 +119,11 @@ def test_the_table_of_ablations_is_that_of_the_rows() -> None:
     levels: dict[str, list[float]] = {}
     for row in summarise_runs([RESULTS / "ablation-episodes.csv.gz"]):
         levels.setdefault(row.experiment, []).append(row.success_percent)
-    page = read("docs/reproduce.md")
+    page = read("docs/guides/reproduce.md")
     for name, cells in levels.items():
         called = "all ideas" if name == "all" else f"`{name}`"
         line = f"| {called} | {' / '.join(f'{cell:.0f}' for cell in cells)} |"
-        assert f"\n{line}" in page, f"docs/reproduce.md needs: {line}"
+        assert f"\n{line}" in page, f"docs/guides/reproduce.md needs: {line}"
 
 
 def test_the_first_screen_says_what_the_rows_say() -> None:

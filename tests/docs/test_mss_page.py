@@ -1,4 +1,4 @@
-"""docs/agents/mss.md tells the presets as they are, and what came of them."""
+"""docs/methods/mss.md tells the presets as they are, and what came of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sfl.run.folder import read_episodes
 from .pages import ROOT, read
 from .test_agents import options, text
 
-PAGE = "docs/agents/mss.md"
+PAGE = "docs/methods/mss.md"
 
 PAPER_NAMES = {
     "uvfa.learning-rate": "learning rate",

@@ -1,4 +1,4 @@
-"""docs/agents/controller.md, sptm.md and sgm.md tell the presets as they are."""
+"""docs/methods/controller.md, sptm.md and sgm.md tell the presets as they are."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settings_table(method: str) -> str:
 
 @pytest.mark.parametrize("method", DEFAULTS)
 def test_the_settings_table_is_that_of_the_presets(method: str) -> None:
-    table, page = settings_table(method), f"docs/agents/{method}.md"
+    table, page = settings_table(method), f"docs/methods/{method}.md"
     assert read(page).count(table) == 1, f"put this table into {page}:\n{table}"
 
 
@@ -63,7 +63,7 @@ def test_the_table_of_trials_is_that_of_the_rows() -> None:
         levels.setdefault(row.experiment, []).append(f"{row.success_percent:.0f}")
     with gzip.open(RESULTS / "tuning-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
         indicators = list(csv.DictReader(file))
-    lines = {line.split(" | ")[0]: line for line in read("docs/agents/controller.md").splitlines() if " | " in line}
+    lines = {line.split(" | ")[0]: line for line in read("docs/methods/controller.md").splitlines() if " | " in line}
     for run, cells in levels.items():
         said = []
         for name in ("localized_in_evaluation", "localization_within_100"):
@@ -80,9 +80,9 @@ def test_what_is_said_of_shared_starts_is_what_the_rows_say() -> None:
     assert set(apart) == {"no_route", "reached"}
     assert set(merged) == {"timeout", "reached"}
     reached = f"{merged['reached']} instead of {apart['reached']}"
-    assert f"all {apart['no_route']} episodes that fail" in read("docs/agents/controller.md")
-    assert f"{reached} of {apart.total()} reach the goal" in read("docs/agents/controller.md")
-    page = " ".join(read("docs/agents/ec-sptm.md").split())
+    assert f"all {apart['no_route']} episodes that fail" in read("docs/methods/controller.md")
+    assert f"{reached} of {apart.total()} reach the goal" in read("docs/methods/controller.md")
+    page = " ".join(read("docs/methods/ec-sptm.md").split())
     assert (
         f"{apart['no_route']} of {apart.total()} episodes failed for want of a route before and none does now" in page
     )
@@ -97,4 +97,4 @@ def test_the_scores_are_those_of_the_rows() -> None:
             scores[row["network"], row["case"]] = f"{100 * float(row['accuracy']):.0f}"
     shown = (("retrieval", "near"), ("retrieval", "far"), *(("locomotion", ahead) for ahead in "135"))
     lines = [f"| {maze} | {' | '.join(scores[case] for case in shown)} |\n" for maze, scores in mazes.items()]
-    assert read("docs/agents/controller.md").count("".join(lines)) == 1
+    assert read("docs/methods/controller.md").count("".join(lines)) == 1

@@ -38,9 +38,9 @@ def test_files_and_names_exist(page: str) -> None:
 
 
 def test_the_method_page_points_into_every_part_of_the_method() -> None:
-    rooms = {file.split("/")[0] for file, _ in references("docs/method.md")}
+    rooms = {file.split("/")[0] for file, _ in references("docs/how-it-works.md")}
     assert {"method", "replay", "nn", "run"} <= rooms
-    assert len([name for _, name in references("docs/method.md") if name]) > 50
+    assert len([name for _, name in references("docs/how-it-works.md") if name]) > 50
 
 
 def headings(page: Path) -> set[str]:
@@ -75,7 +75,7 @@ GROUPS = {
 }
 """Commands of two words."""
 
-RUN_ELSEWHERE = "docs/your-own-agent.md"
+RUN_ELSEWHERE = "docs/guides/your-agent.md"
 """Its commands are of an agent that only the copy of the project in tests/docs/test_your_own_agent.py has."""
 
 PARSED = [

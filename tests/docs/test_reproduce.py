@@ -1,4 +1,4 @@
-"""docs/reproduce.md and the scripts it names: the same runs, kept when finished, gathered at their last evaluation."""
+"""docs/guides/reproduce.md and the scripts it names: the same runs, kept when finished, gathered at their last evaluation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_page_lists_the_runs_of_a_table_as_the_presets_are(table: str) -> No
     for name, seeds in planned:
         train = experiments.get(name).train
         row = f"| `sfl train {name} --seed S` | `{name}` | {train.steps:,} | {train.env_count} | {seeds} |"
-        assert row in read("docs/reproduce.md"), f"docs/reproduce.md needs: {row}"
+        assert row in read("docs/guides/reproduce.md"), f"docs/guides/reproduce.md needs: {row}"
 
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
@@ -257,7 +257,7 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
 def test_the_table_of_budgets_is_that_of_the_rows() -> None:
     program = benchmark("budgets")
     made = "".join(f"{line}\n" for line in program.table_lines(program.read(program.KEPT)))
-    assert read("docs/reproduce.md").count(made) == 1, f"python benchmarks/budgets.py:\n{made}"
+    assert read("docs/guides/reproduce.md").count(made) == 1, f"python benchmarks/budgets.py:\n{made}"
 
 
 def test_budgets_of_more_runs_come_to_those_that_are_there(tmp_path: Path) -> None:

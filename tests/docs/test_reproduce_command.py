@@ -1,4 +1,4 @@
-"""docs/reproduce.md says of `sfl reproduce` what its tables and options are."""
+"""docs/guides/reproduce.md says of `sfl reproduce` what its tables and options are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfl.reproduce.tables import ALL, TABLES
 
 from .pages import read
 
-PAGE = "docs/reproduce.md"
+PAGE = "docs/guides/reproduce.md"
 
 
 @pytest.mark.parametrize("name", [*TABLES, ALL])

@@ -29,7 +29,7 @@ def test_the_page_is_that_of_the_rows() -> None:
 @pytest.mark.parametrize("method", ["controller", "sptm", "sgm", "mss", "ec-sptm", "ec-sgm"])
 def test_the_page_of_a_method_has_its_rows(method: str) -> None:
     made = "".join(f"{line}\n" for line in TABLES_PROGRAM.method_lines(method, TABLES_PROGRAM.Gathered()))
-    assert read(f"docs/agents/{method}.md").count(made) == 1, f"python benchmarks/tables.py --of {method}:\n{made}"
+    assert read(f"docs/methods/{method}.md").count(made) == 1, f"python benchmarks/tables.py --of {method}:\n{made}"
 
 
 def test_what_a_careful_reader_is_told_is_what_the_rows_say() -> None:

@@ -1,4 +1,4 @@
-"""Applies docs/your-own-agent.md to a copy of the project, and uses the agent as a reader would."""
+"""Applies docs/guides/your-agent.md to a copy of the project, and uses the agent as a reader would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from .pages import ROOT, blocks, commands
 
-PAGE = "docs/your-own-agent.md"
+PAGE = "docs/guides/your-agent.md"
 
 
 def apply(patch: str, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs docs/your-own-environment.md: its Python blocks in one namespace, its console lines as real commands."""
+"""Runs docs/guides/your-world.md: its Python blocks in one namespace, its console lines as real commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from .pages import blocks, commands, run_command, run_python
 
-PAGE = "docs/your-own-environment.md"
+PAGE = "docs/guides/your-world.md"
 
 
 def test_the_page_shows_minigrid_and_another_environment_both_ways() -> None:

@@ -102,7 +102,7 @@ def test_the_worst_comes_first_and_the_rest_in_the_same_line() -> None:
     line = finding_line("sfl-gym seed 0", found)
     assert line.startswith("sfl-gym seed 0: few landmarks: 1 landmark, 0 edges for 160 distinct states. Most likely ")
     assert "; try --agent.landmarks.add-threshold 0.9. Also nobody localized: in 0.0% of the decisions" in line
-    assert line.endswith("See docs/troubleshooting.md#few-landmarks")
+    assert line.endswith("See docs/reference/troubleshooting.md#few-landmarks")
     assert "\n" not in line
 
 

@@ -77,7 +77,7 @@ def test_a_world_without_poses_gets_a_matrix(tmp_path: Path, capsys: pytest.Capt
     line, finding = capsys.readouterr().err.splitlines()
     assert "not drawn: sfs-heatmap (the environment cannot list its states" in line
     assert "landmark-graph, landmark-visits and route (no poses on one map)" in line
-    assert "docs/troubleshooting.md#" in finding  # so short a run has no graph
+    assert "docs/reference/troubleshooting.md#" in finding  # so short a run has no graph
 
 
 def test_a_run_that_was_never_evaluated_has_no_curve(

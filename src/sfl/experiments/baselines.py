@@ -21,7 +21,7 @@ from sfl.worlds.config import DoomConfig, MiniGridConfig
 from sfl.worlds.mazes.load import own_mazes
 
 PRETRAINED = "networks.safetensors"
-"""Retrieval and locomotion network as `sfl network train` makes them; docs/agents/controller.md has the commands."""
+"""Retrieval and locomotion network as `sfl network train` makes them; docs/methods/controller.md has the commands."""
 
 TUNED = f"runs/controller-doom-{{}}-{{}}/seed-0000/checkpoints/last/{PRETRAINED}"
 """The same as the controller's first run has tuned them to a maze and a spawn."""

@@ -29,7 +29,7 @@ def paper_grid(env: str) -> Experiment:
 
 
 def our_grid(env: str, steps: int) -> Experiment:
-    """Our best. docs/agents/sfl.md says what differs from the paper and what each difference is worth."""
+    """Our best. docs/methods/sfl.md says what differs from the paper and what each difference is worth."""
     return Experiment(
         name=f"sfl-{env}",
         env=MiniGridConfig(id=MINIGRID[env]),

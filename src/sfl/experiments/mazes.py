@@ -11,7 +11,7 @@ from sfl.run.settings import Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig
 
 PAPER_ENCODER = "resnet18.safetensors"
-"""The paper's encoder is too large to ship; docs/agents/sfl.md has the command that makes this file."""
+"""The paper's encoder is too large to ship; docs/methods/sfl.md has the command that makes this file."""
 
 
 def paper_maze(spawn: Spawn, maze: str) -> Experiment:

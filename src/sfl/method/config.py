@@ -59,7 +59,7 @@ class SFLConfig:
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
     as_released: bool = False
-    """Take the released code's side wherever it differs from the paper (docs/agents/sfl.md lists all)."""
+    """Take the released code's side wherever it differs from the paper (docs/methods/sfl.md lists all)."""
     metric: MetricConfig = MetricConfig()
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ class FrameSFLConfig:
     goal_links: int = 1
     """The goal is joined to this many most similar landmarks."""
     as_released: bool = False
-    """Take the released ViZDoom code's side where it differs from the paper (docs/agents/sfl.md says how far)."""
+    """Take the released ViZDoom code's side where it differs from the paper (docs/methods/sfl.md says how far)."""
     metric: MetricConfig = MetricConfig()
 
     def __post_init__(self) -> None:
@@ -195,7 +195,7 @@ class TabularConfig:
 def recommended_for_frames(
     encoder: str = "place", hidden: tuple[int, ...] = (1_024, 1_024), updates_per_step: float = 0.125
 ) -> FrameSFLConfig:
-    """Our own settings over frames; docs/agents/sfl.md says what each difference from the paper's is for."""
+    """Our own settings over frames; docs/methods/sfl.md says what each difference from the paper's is for."""
     return FrameSFLConfig(
         frames=FrameConfig(encoder=encoder, traces=(0.9, 0.97), trace_dropout=0.5, phi="newest"),
         successor=SuccessorConfig(
@@ -244,7 +244,7 @@ def recommended_for_frames(
 
 
 def by_reachability(config: FrameSFLConfig, networks: str) -> FrameSFLConfig:
-    """The same with R of this file as the metric; docs/agents/sfl.md says why these thresholds."""
+    """The same with R of this file as the metric; docs/methods/sfl.md says why these thresholds."""
     landmarks = replace(config.landmarks, add_threshold=0.5, localize_threshold=0.7)
     return replace(config, landmarks=landmarks, metric=MetricConfig("reachability", networks))
 
@@ -337,7 +337,7 @@ def in_force(config: AnySFLConfig) -> AnySFLConfig:
 
 
 def recommended(limit: int = 30, add_threshold: float = 0.6) -> SFLConfig:
-    """Our own settings; docs/agents/sfl.md says what each difference from the paper's is for."""
+    """Our own settings; docs/methods/sfl.md says what each difference from the paper's is for."""
     return SFLConfig(
         features=FeatureConfig(dim=128, start_step=500, stop_step=5_000, updates_per_step=0.5),
         successor=SuccessorConfig(

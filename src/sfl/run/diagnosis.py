@@ -1,7 +1,7 @@
 """What a run's own files say of why it failed: one line, with what it most likely means and which option to try.
 
 `diagnose` is a pure function of facts; `read_facts` gathers them from a run folder. Good runs have no findings. The
-thresholds are loose on purpose: whoever reads a finding should be able to rely on it. docs/troubleshooting.md has a
+thresholds are loose on purpose: whoever reads a finding should be able to rely on it. docs/reference/troubleshooting.md has a
 section for each.
 """
 
@@ -28,7 +28,7 @@ from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
 from sfl.worlds.exam import NEVER_TWICE
 
-PAGE = "docs/troubleshooting.md"
+PAGE = "docs/reference/troubleshooting.md"
 
 FEW = 5
 """Landmarks that a graph should have at least, where it is not known how many states there are."""

@@ -122,7 +122,7 @@ RIVAL_METRICS: tuple[Metric, ...] = (
 )
 
 
-# ---- The names of all metrics, and the files that hold them. docs/metrics.md is made from the table below.
+# ---- The names of all metrics, and the files that hold them. docs/reference/metrics.md is made from the table below.
 
 LEVEL = "<level>"
 
@@ -384,7 +384,7 @@ def declared(name: str) -> Metric:
         stem, _, level = metric.name.partition(LEVEL)
         if name == metric.name or (metric.name.endswith(LEVEL) and not level and name.startswith(stem)):
             return metric
-    raise KeyError(f"metric {name!r} is not declared in sfl.run.metrics.METRICS; add it there and to docs/metrics.md")
+    raise KeyError(f"metric {name!r} is not declared in sfl.run.metrics.METRICS; add it there and to docs/reference/metrics.md")
 
 
 def columns(file: Literal["train", "eval"], levels: Sequence[str] = ()) -> list[str]:

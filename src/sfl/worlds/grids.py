@@ -1,6 +1,6 @@
 """The maps of the paper's MiniGrid experiments, as data: rooms, doors, start, target.
 
-Coordinates are (x, y), x to the right, y down. `docs/environments.md` draws every map.
+Coordinates are (x, y), x to the right, y down. `docs/reference/environments.md` draws every map.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _FOUR_ROOM = """
 """
 
 # The authors drew these maps with MiniGrid's room generator and seed 1, seeded as gym 0.17 did. These are the rooms,
-# door colours and green tiles which that gives; docs/environments.md says what they were checked against.
+# door colours and green tiles which that gives; docs/reference/environments.md says what they were checked against.
 _N4_ROOMS: tuple[Room, ...] = ((9, 7, 5, 5), (10, 11, 4, 5), (13, 13, 5, 5), (13, 17, 4, 4))
 _N8_ROOMS: tuple[Room, ...] = (
     *((4, 17, 4, 5), (7, 17, 4, 4), (10, 17, 5, 4), (12, 13, 4, 5), (10, 10, 5, 4), (7, 10, 4, 4)),

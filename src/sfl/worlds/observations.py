@@ -1,6 +1,6 @@
 """What an environment shows, by dtype, bounds and layout of its space; what is unsure is not guessed.
 
-The table, in the order in which it is read (docs/your-own-environment.md has it in words):
+The table, in the order in which it is read (docs/guides/your-world.md has it in words):
 
     Dict            one entry that can be read, or MiniGrid's `image`, or the one of `observation_key`; else refused
     Discrete        one-hot                                                                          vector
