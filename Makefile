@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: .venv demo test check bench siege clean
+.PHONY: .venv demo test check docs bench siege clean
 
 .venv: $(STAMP)
 
@@ -23,6 +23,11 @@ check: .venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The documentation as a site, in build/site
+docs: .venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv
 	$(BIN)/sfl bench
