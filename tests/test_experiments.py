@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import BonusConfig, ECConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import BonusConfig, ControllerConfig, ECConfig, SGMConfig, SPTMConfig
 from sfl.errors import UsageError
 from sfl.method.config import FrameSFLConfig, SFLConfig, recommended_for_frames
 from sfl.registry import agent_name

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Transitions
-from sfl.method.features import FeatureConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import FeatureConfig, SuccessorConfig
 from sfl.run.folder import env_spec
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import make_env

@@ -13,7 +13,8 @@ from benchmarks.bench.timing import Action, median_ratio, repeats_for, take_turn
 from torch import Tensor
 from torch.nn import functional
 
-from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges
+from sfl.method.config import EdgeConfig
+from sfl.method.edges import EdgeStatistics, form_edges
 from sfl.method.landmarks import LandmarkSet, Localizer
 from sfl.method.planner import Planner
 from sfl.run.log import note

@@ -11,9 +11,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from sfl.api import GOAL, EnvSpec
-from sfl.baselines.controller import ControllerAgent, ControllerConfig
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.config import ControllerConfig, LocomotionConfig
+from sfl.baselines.controller import ControllerAgent
 from sfl.errors import CheckpointError, UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.registry import make_agent
 from sfl.worlds import Task
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from sfl.api import EnvSpec
-from sfl.baselines.networks import LastViews, Locomotion, LocomotionConfig, locomotion_loss, side_by_side
+from sfl.baselines.config import LocomotionConfig
+from sfl.baselines.networks import LastViews, Locomotion, locomotion_loss, side_by_side
 from sfl.errors import UsageError
 
 from .walks import LINE, line_replay, line_views

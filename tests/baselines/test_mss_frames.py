@@ -12,10 +12,8 @@ import torch
 
 from sfl.api import Array
 from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, UVFAConfig
 from sfl.baselines.mss.states import FrameExperience
-from sfl.baselines.mss.value import UVFAConfig
 from sfl.errors import CheckpointError
 
 from ..contract.worlds import assert_same_state

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.baselines.mss.value import (
-    UVFA,
-    UVFABatch,
-    UVFAConfig,
-    UVFALearner,
-    distinct_pairs,
-    slope_of,
-    uvfa_loss,
-    value_of,
-    wanted,
-)
+from sfl.baselines.mss.config import UVFAConfig
+from sfl.baselines.mss.value import UVFA, UVFABatch, UVFALearner, distinct_pairs, slope_of, uvfa_loss, value_of, wanted
 from sfl.errors import UsageError
 from sfl.fast.layers import pull_autograd
 from sfl.nn.encoders import make_encoder

@@ -34,10 +34,10 @@ from sfl import experiments
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.features import FeatureConfig, TimeContrastiveLearner
+from sfl.method.config import FeatureConfig, FrameConfig, FrameSFLConfig, SuccessorConfig
+from sfl.method.features import TimeContrastiveLearner
 from sfl.method.states import Eyes
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.frames import KINDS
 from sfl.nn.weights import load_encoder

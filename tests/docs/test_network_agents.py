@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.method.navigator import NavigatorConfig
+from sfl.baselines.config import ControllerConfig, SGMConfig, SPTMConfig
+from sfl.method.config import NavigatorConfig
 from sfl.registry import AgentConfig
 from sfl.run.folder import read_episodes
 from sfl.run.report import summarise_runs

@@ -11,7 +11,8 @@ import torch
 from sfl.api import Array, EnvSpec
 from sfl.fast.cuda import Captured
 from sfl.fast.graphed import ResidentSteps
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.method.config import SuccessorConfig
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.replay.replay import NStepBatch
 from sfl.replay.store import FeatureStore
 

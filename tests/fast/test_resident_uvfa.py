@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sfl.api import Array
-from sfl.baselines.mss.value import UVFA, UVFABatch, UVFAConfig, UVFALearner
+from sfl.baselines.mss.config import UVFAConfig
+from sfl.baselines.mss.value import UVFA, UVFABatch, UVFALearner
 from sfl.fast.graphed import ResidentUVFA, Same
 from sfl.nn.mlp import PairNetwork
 from sfl.replay.store import FeatureStore

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from sfl.api import Array
-from sfl.method.landmarks import Candidate, LandmarkConfig, LandmarkMemory
+from sfl.method.config import LandmarkConfig
+from sfl.method.landmarks import Candidate, LandmarkMemory
 from sfl.method.states import PsiSource
 
 COS_30 = 0.866

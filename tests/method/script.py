@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfl.method.config import NavigatorConfig
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.navigator import Navigator, Sighting
 from sfl.method.planner import Planner
 
 from .drawing import both_ways, draw

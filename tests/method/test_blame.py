@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sfl.method.navigator import Navigator, NavigatorConfig
+from sfl.method.config import NavigatorConfig
+from sfl.method.navigator import Navigator
 
 from .script import Script
 

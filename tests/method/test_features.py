@@ -11,7 +11,8 @@ import torch
 from sfl.api import EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
-from sfl.method.features import FeatureConfig, TimeContrastiveLearner, triplet_loss
+from sfl.method.config import FeatureConfig
+from sfl.method.features import TimeContrastiveLearner, triplet_loss
 from sfl.replay.replay import SequenceReplay, Windows
 from sfl.replay.store import ObservationTable, distinct
 

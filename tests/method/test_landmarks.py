@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfl.errors import UsageError
-from sfl.method.landmarks import LandmarkConfig, LandmarkSet, candidate_ranking, is_novel, landmark_to_replace, localize
+from sfl.method.config import LandmarkConfig
+from sfl.method.landmarks import LandmarkSet, candidate_ranking, is_novel, landmark_to_replace, localize
 
 
 def test_an_agent_is_at_the_nearest_landmark_when_strictly_above_the_threshold() -> None:

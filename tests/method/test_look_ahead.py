@@ -8,7 +8,7 @@ import pytest
 
 from sfl.api import GOAL
 from sfl.errors import UsageError
-from sfl.method.navigator import NavigatorConfig
+from sfl.method.config import NavigatorConfig
 from sfl.method.planner import Planner
 
 from .drawing import both_ways, draw

@@ -10,7 +10,8 @@ import pytest
 
 from sfl.api import GOAL, Array
 from sfl.errors import UsageError
-from sfl.method.navigator import Frontier, Navigator, NavigatorConfig, draw_frontier, draw_route, first_waypoint
+from sfl.method.config import Frontier, NavigatorConfig
+from sfl.method.navigator import Navigator, draw_frontier, draw_route, first_waypoint
 from sfl.method.planner import Planner
 
 from .drawing import draw

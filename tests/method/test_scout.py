@@ -12,13 +12,20 @@ import torch
 from safetensors.numpy import save_file
 
 from sfl.api import Array, EnvSpec
-from sfl.baselines.networks import Retrieval, RetrievalConfig
+from sfl.baselines.networks import Retrieval
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import FrameSFLConfig, MetricConfig, SFLConfig, by_reachability
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig, Sight
+from sfl.method.config import (
+    EdgeConfig,
+    FrameSFLConfig,
+    LandmarkConfig,
+    MetricConfig,
+    RetrievalConfig,
+    SFLConfig,
+    by_reachability,
+)
+from sfl.method.landmarks import Sight
 from sfl.method.policy import Choice
 from sfl.nn.weights import module_state
 from sfl.registry import make_agent

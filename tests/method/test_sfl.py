@@ -12,13 +12,17 @@ import torch
 
 from sfl.api import EnvSpec, Metrics, Step, Transitions
 from sfl.method.agent import SFLAgent
-from sfl.method.config import SFLConfig, TabularConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.features import FeatureConfig
-from sfl.method.landmarks import LandmarkConfig
+from sfl.method.config import (
+    EdgeConfig,
+    FeatureConfig,
+    LandmarkConfig,
+    NavigatorConfig,
+    SFLConfig,
+    SuccessorConfig,
+    TabularConfig,
+)
 from sfl.method.learning import LearnedRepresentation
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorBatch, SuccessorConfig
+from sfl.method.successor import SuccessorBatch
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
 

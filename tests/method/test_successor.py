@@ -10,11 +10,11 @@ import torch
 
 from sfl.api import EnvSpec
 from sfl.errors import UsageError
+from sfl.method.config import SuccessorConfig
 from sfl.method.successor import (
     Draws,
     MeanNetwork,
     SuccessorBatch,
-    SuccessorConfig,
     SuccessorLearner,
     Whitening,
     discounted,

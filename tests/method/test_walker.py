@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from sfl.api import GOAL, Array, Observation
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import FrameSFLConfig, LandmarkConfig, NavigatorConfig
 from sfl.method.edges import Edges
-from sfl.method.landmarks import LandmarkConfig, LandmarkMemory, Sight
-from sfl.method.navigator import NavigatorConfig
+from sfl.method.landmarks import LandmarkMemory, Sight
 from sfl.method.planner import Planner
 from sfl.method.policy import Walker
 from sfl.method.states import PsiSource

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sfl.api import Agent, Array, Episode, Explanation, Policy, WeighingPolicy
-from sfl.baselines.sptm import GuideConfig
+from sfl.baselines.config import GuideConfig
 from sfl.fast.cuda import Fetched
 from sfl.registry import make_agent
 from sfl.run.rollout import rollout

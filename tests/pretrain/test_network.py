@@ -16,17 +16,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from sfl.api import EnvSpec
-from sfl.baselines.controller import ControllerAgent, ControllerConfig
-from sfl.baselines.networks import (
-    ChaseDraw,
-    LocomotionConfig,
-    Reachability,
-    ReachabilityDraw,
-    RetrievalConfig,
-    RetrievalNetwork,
-)
+from sfl.baselines.config import ControllerConfig, LocomotionConfig
+from sfl.baselines.controller import ControllerAgent
+from sfl.baselines.networks import ChaseDraw, Reachability, ReachabilityDraw, RetrievalNetwork
 from sfl.cli import main
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.pretrain import networks as network_training

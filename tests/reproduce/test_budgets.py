@@ -10,10 +10,7 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, TrailConfig
 from sfl.method.config import MetricConfig, SFLConfig
 from sfl.nn.weights import save_networks
 from sfl.registry import make_agent

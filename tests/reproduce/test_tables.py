@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, SPTMConfig
 from sfl.errors import UnknownNameError
 from sfl.method.config import FrameSFLConfig
 from sfl.reproduce.plan import Plan

@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, TrailConfig
 from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.registry import agent_name, make_agent
 from sfl.run.checkpoint import LEARNING_FILES

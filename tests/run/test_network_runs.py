@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.experiments import get, tiny
 from sfl.method.config import FrameSFLConfig
 from sfl.run.folder import load_run, read_episodes

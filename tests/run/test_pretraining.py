@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.config import ControllerConfig
 from sfl.baselines.random import RandomConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
+from sfl.baselines.config import ControllerConfig
 from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
 from sfl.baselines.random import RandomConfig
 from sfl.cli import main

@@ -15,13 +15,11 @@ import gymnasium
 import pytest
 
 from sfl import user_modules as modules
+from sfl.baselines.config import SPTMConfig, TrailConfig
 from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.baselines.walks import TrailConfig
 from sfl.cli import main
 from sfl.errors import CheckpointError, UsageError
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import FrameConfig, FrameSFLConfig, SuccessorConfig
 from sfl.run import inputs
 from sfl.run.compare import evaluate_run
 from sfl.run.export import export

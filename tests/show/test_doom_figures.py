@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import EdgeConfig, FrameConfig, FrameSFLConfig, LandmarkConfig, NavigatorConfig, SuccessorConfig
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.indicators import Leg

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from sfl.baselines.mss.config import MSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig
 from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.run.settings import EvalConfig, TrainConfig

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, UVFAConfig
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
 from sfl.run.worlds import MazeWorld

@@ -14,11 +14,10 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from sfl.api import Array
+from sfl.baselines.config import SPTMConfig
 from sfl.baselines.mss.config import MSSConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.method.config import SFLConfig
-from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges
-from sfl.method.navigator import NavigatorConfig
+from sfl.method.config import EdgeConfig, NavigatorConfig, SFLConfig
+from sfl.method.edges import EdgeStatistics, form_edges
 from sfl.run.folder import load_run
 from sfl.run.worlds import SQUARE
 from sfl.studio.answers import encode, numbers, shares

@@ -11,8 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import SGMConfig, SPTMConfig
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import load_run
 from sfl.run.settings import EvalConfig, TrainConfig

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
-from sfl.baselines.networks import (
-    ODDS,
-    Chooser,
-    LastViews,
-    Locomotion,
-    NetworkConfig,
-    Networks,
-    ReachabilityField,
-    Retrieval,
-)
+from sfl.baselines.config import ControllerConfig
+from sfl.baselines.networks import ODDS, Chooser, LastViews, Locomotion, Networks, ReachabilityField, Retrieval
 from sfl.fast.cuda import to_device
 from sfl.seeding import generator_state, restore_generator, spawn
-
-
-@dataclass(frozen=True)
-class ControllerConfig(NetworkConfig):
-    """The networks are all there is; R learns beside L, for SPTM and SGM to use."""
 
 
 class ControllerPolicy(ReachabilityField):

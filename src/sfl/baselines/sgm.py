@@ -11,35 +11,14 @@ import numpy as np
 import torch
 
 from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.baselines.config import SGMConfig, SparseConfig
 from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, GatheringConfig, Trail, TrailConfig
-from sfl.config import require
+from sfl.baselines.walks import Gathering, Trail
 from sfl.method.edges import Edges, k_nearest_mask, pair_key
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.navigator import Navigator, Sighting
 from sfl.method.planner import Planner
 from sfl.seeding import spawn
-
-
-@dataclass(frozen=True)
-class SparseConfig:
-    """When observations are one node, and when two nodes are joined. Distances lie in [0, 1]."""
-
-    merge_cutoff: float = 0.1
-    """Only observations at less than this distance from a node, there and back, may become part of it."""
-    consistency_cutoff: float = 0.5
-    """Two-way consistency: and only if their distances to and from all neighbours of the node differ from the node's
-    by less than this; 1 = whatever the neighbours."""
-    edge_cutoff: float = 0.3
-    """Nodes at less than this distance are joined."""
-    k_nearest: int = 5
-    """Keep only each node's k nearest outgoing edges; 0 = all."""
-
-    def __post_init__(self) -> None:
-        for name in ("merge_cutoff", "consistency_cutoff", "edge_cutoff"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(0 <= value <= 1, f"sparse.{option} must lie in [0, 1], got {value}.")
-        require(self.k_nearest >= 0, f"sparse.k-nearest must not be negative, got {self.k_nearest}.")
 
 
 def choose_nodes(distance: Array, config: SparseConfig) -> Array:
@@ -89,39 +68,6 @@ def without_failed(edges: Edges, failed: Collection[tuple[int, int]]) -> Edges:
 # distance is 1 less that. Which become nodes: those of some walks that are not the same, by R and by two-way
 # consistency, as a node there is. When is there an edge: between nodes at a small distance, to the nearest of each,
 # until an attempt to walk it fails.
-
-ATTEMPTS = NavigatorConfig(
-    frontier_steps=1_000,
-    steps_per_landmark=30,
-    explore_steps=1,
-    frontier="uniform",
-    frontier_among="component",
-    reached="similar",
-    reach_threshold=0.9,
-    replan_off_route=False,
-    replan_after=30,
-    avoid_failed=True,
-)
-"""Cleanup: to a random node, one waypoint after the other, 30 decisions for each; then another."""
-
-
-@dataclass(frozen=True)
-class SGMConfig(GatheringConfig):
-    """Networks, memory, and what becomes of it."""
-
-    memory: TrailConfig = TrailConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
-    sparse: SparseConfig = SparseConfig()
-    navigator: NavigatorConfig = ATTEMPTS
-    localize_threshold: float = 0.9
-    """The agent is at its nearest node if R is at least this."""
-    links: int = 5
-    """Start and goal are joined to the first of so many nearest nodes between which there is a route."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        threshold = self.localize_threshold
-        require(0 <= threshold <= 1, f"localize-threshold must lie in [0, 1] (R is a chance), got {threshold}.")
-        require(self.links >= 1, f"links must be at least 1, got {self.links}.")
 
 
 @dataclass

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.baselines.config import GuideConfig, ShortcutConfig, SPTMConfig
 from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, GatheringConfig, Trail
-from sfl.config import require
+from sfl.baselines.walks import Gathering, Trail
 from sfl.errors import NoRouteError
 from sfl.method.edges import Edges, pair_key, split_key
 from sfl.method.planner import Planner, Route
@@ -91,60 +91,6 @@ def unit_edges(size: int, pairs: Array) -> Edges:
 # become nodes: every so many decisions one, of walks made for it; walks that begin with one view share their first.
 # When is there an edge: between neighbours in time, and between the pairs that R, smoothed along both walks, finds
 # nearest.
-
-
-@dataclass(frozen=True)
-class ShortcutConfig:
-    """Which nodes are joined beside neighbours in time."""
-
-    count: int = 2_000
-    """The best pairs that are joined."""
-    window: int = 10
-    """The score of a pair is the median over this many nodes before and after, along both walks; 0 = its own."""
-    distance: int = 6
-    """Nodes of one walk must lie at least this far apart."""
-    merge_starts: bool = True
-    """Walks that begin with exactly the same view share their first node. From a fixed start they all do, but part too
-    soon for a median along them to join them there."""
-
-    def __post_init__(self) -> None:
-        for name, least in {"count": 0, "window": 0, "distance": 1}.items():
-            value = getattr(self, name)
-            require(value >= least, f"shortcuts.{name} must be at least {least}, got {value}.")
-
-
-@dataclass(frozen=True)
-class GuideConfig:
-    """Where the agent takes itself to be, and what it walks to."""
-
-    neighbours: int = 5
-    """Goal and agent are at the median of so many nearest nodes, those of the nearest one's walk."""
-    local_threshold: float = 0.7
-    """The agent is at the nearest node ahead on its last route if R is at least this."""
-    global_threshold: float = 0.95
-    """Else at one of the nearest of all nodes with at least this R; else nowhere."""
-    look_ahead: int = 7
-    """Nodes ahead on the route that are looked at."""
-    waypoint_threshold: float = 0.95
-    """The waypoint is the farthest of those with at least this R, or the next node."""
-    lost_steps: int = 5
-    """Random steps when it is nowhere."""
-
-    def __post_init__(self) -> None:
-        for name in ("neighbours", "look_ahead", "lost_steps"):
-            value = getattr(self, name)
-            require(value >= 1, f"guide.{name.replace('_', '-')} must be at least 1, got {value}.")
-        for name in ("local_threshold", "global_threshold", "waypoint_threshold"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(0 <= value <= 1, f"guide.{option} must lie in [0, 1] (R is a chance), got {value}.")
-
-
-@dataclass(frozen=True)
-class SPTMConfig(GatheringConfig):
-    """Networks, memory, shortcuts and the way along them."""
-
-    shortcuts: ShortcutConfig = ShortcutConfig()
-    guide: GuideConfig = GuideConfig()
 
 
 @dataclass(frozen=True)

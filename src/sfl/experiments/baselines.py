@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import BonusConfig, ECConfig
+from sfl.baselines.config import (
+    BonusConfig,
+    ControllerConfig,
+    ECConfig,
+    GuideConfig,
+    LocomotionConfig,
+    PPOConfig,
+    SGMConfig,
+    SPTMConfig,
+)
 from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig, multiroom
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
-from sfl.baselines.ppo import PPOConfig
 from sfl.baselines.random import RandomConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import GuideConfig, SPTMConfig
 from sfl.experiments.grids import any_gym, paper_grid
 from sfl.experiments.mazes import paper_maze
 from sfl.experiments.places import MAZES, MINIGRID, PAPER_GRIDS, Spawn, maze_tasks
-from sfl.method.config import FrameSFLConfig, by_reachability
+from sfl.method.config import FrameSFLConfig, RetrievalConfig, by_reachability
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig, MiniGridConfig
 from sfl.worlds.mazes.load import own_mazes

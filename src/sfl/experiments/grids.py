@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sfl.experiments.places import MINIGRID, PAPER_GRIDS
-from sfl.method.config import SFLConfig, TabularConfig, recommended
-from sfl.method.landmarks import LandmarkConfig
+from sfl.method.config import LandmarkConfig, SFLConfig, TabularConfig, recommended
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import GymConfig, MiniGridConfig
 from sfl.worlds.exam import LEVELS

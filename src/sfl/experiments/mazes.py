@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sfl.experiments.places import MAZES, Spawn, maze_tasks
-from sfl.method.config import FrameConfig, FrameSFLConfig, recommended_for_frames
-from sfl.method.navigator import Frontier
+from sfl.method.config import FrameConfig, FrameSFLConfig, Frontier, recommended_for_frames
 from sfl.run.settings import Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConfig
 from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.registry import AgentConfig
 from sfl.run.settings import Experiment, require_scale

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,63 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfl.api import GOAL, Array, Observation
-from sfl.config import require
 from sfl.fast.cuda import Fetched, to_device
 from sfl.method.aliasing import Trust
 from sfl.method.candidates import cluster_centres
+from sfl.method.config import EXACT, LandmarkConfig
 from sfl.method.metric import Cosine, Metric
 from sfl.method.states import PsiSource, Representation
-
-EXACT = 1.0
-"""A threshold of 1 cannot be passed by a cosine: it means that the observations are identical."""
-
-
-@dataclass(frozen=True)
-class LandmarkConfig:
-    """How landmarks are found, kept and recognised."""
-
-    limit: int = 10
-    """At most this many landmarks."""
-    add_threshold: float = 0.99
-    """delta_add: a state is a candidate when its SFS to every landmark is below this."""
-    localize_threshold: float = EXACT
-    """delta_local: the agent is at its most similar landmark if their SFS is above this; 1 = identical observations."""
-    window: int = 1
-    """W: localization takes the median of the last W similarities."""
-    candidates_per_add: int = 1
-    """N_cand: landmarks added from the candidate buffer at a time."""
-    add_every: int = 3_000
-    """N_add: environment steps between two additions."""
-    update_every: int = 1_000
-    """N_update: environment steps between two refreshes of the landmarks' psi."""
-    formation: Literal["progressive", "clustered"] = "progressive"
-    """How landmarks come about: candidates are added to those there are, or every `add_every` steps all are exchanged
-    for the centres of clusters of the states met since then (Successor Options), and what was known of them is lost."""
-    candidate_order: Literal["least-similar", "arrival"] = "least-similar"
-    """Which candidates are tried first."""
-    replace: Literal["never", "least-visited", "closest"] = "never"
-    """What makes room for a candidate when the limit is reached."""
-    start_step: int = 40_000
-    """Environment steps before the first candidate."""
-    trust: float = 0.0
-    """Nobody is localized to landmarks that seem to stand for several places: those around whose visits what was seen
-    agrees less than this share of the median over all landmarks. 0 = trust all."""
-    trust_reach: int = 20
-    """Decisions before and after a visit that are its surroundings."""
-    trust_samples: int = 2_048
-    """Visits that are looked up in the replay at every refresh of the landmarks' psi."""
-
-    def __post_init__(self) -> None:
-        require(self.limit >= 1, f"landmarks.limit must be at least 1, got {self.limit}.")
-        for name in ("add_threshold", "localize_threshold"):
-            value = getattr(self, name)
-            option = name.replace("_", "-")
-            require(-1.0 <= value <= 1.0, f"landmarks.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
-        for name in ("window", "candidates_per_add", "add_every", "update_every", "trust_reach", "trust_samples"):
-            value = getattr(self, name)
-            require(value >= 1, f"landmarks.{name.replace('_', '-')} must be at least 1, got {value}.")
-        require(0 <= self.trust <= 1, f"landmarks.trust must lie in [0, 1], got {self.trust}.")
-        require(self.start_step >= 0, f"landmarks.start-step must not be negative, got {self.start_step}.")
 
 
 class LandmarkSet:

@@ -9,72 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
 from sfl.api import GOAL, Array
-from sfl.config import require
 from sfl.errors import NoRouteError
+from sfl.method.config import Frontier, NavigatorConfig
 from sfl.method.landmarks import LandmarkSet
 from sfl.method.planner import Planner, Route, shortest_routes
-
-Frontier = Literal["inverse-visits", "uniform"]
-"""How trips choose their landmark: less visited ones more often, or all alike."""
-
-
-@dataclass(frozen=True)
-class NavigatorConfig:
-    """Trips, their limits and re-planning."""
-
-    frontier_steps: int = 40
-    """N_front: a trip to a frontier landmark ends after this many steps."""
-    steps_per_landmark: int = 8
-    """n_land: and after this many steps per landmark of its first route."""
-    explore_steps: int = 40
-    """N_explore: random steps after a trip."""
-    frontier: Frontier = "inverse-visits"
-    """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
-    frontier_among: Literal["all", "component"] = "all"
-    """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
-    released code)."""
-    reached: Literal["nearest", "localized", "similar"] = "nearest"
-    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), when the agent is localized
-    to it (the released MiniGrid code), or then and also when its own SFS is at least `reach_threshold`."""
-    reach_threshold: float = 0.9
-    """The SFS at which a landmark counts as reached, whatever other landmarks are more similar (reached `similar`)."""
-    look_ahead: int = 1
-    """So many of the next landmarks of the route may be reached or aimed at (reached `similar`)."""
-    aim_threshold: float = 1.0
-    """Go straight to the farthest of those with at least this SFS (reached `similar`); 1 = to the next."""
-    replan_off_route: bool = True
-    """Plan anew when localized to landmarks that are not on the route."""
-    off_route_patience: int = 1
-    """So many times in a row, before that is believed (replan_off_route)."""
-    replan_after: int = 8
-    """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
-    blame: Literal["leg", "both"] = "leg"
-    """What a failure is booked on: the leg that failed, or also the one before it, as where places look alike the agent
-    had not arrived where it believed."""
-    avoid_failed: bool = False
-    """Plan around edges that failed in the same episode, where there is a way around."""
-    shake_steps: int = 0
-    """Random steps after the next landmark was not reached in time: they free a greedy policy that is stuck."""
-    one_trip: bool = False
-    """One trip per episode, then random steps to its end (the released code)."""
-    route_choices: int = 1
-    """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
-
-    def __post_init__(self) -> None:
-        counts = ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead")
-        for name in (*counts, "off_route_patience"):
-            value = getattr(self, name)
-            require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
-        for name in ("reach_threshold", "aim_threshold"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(-1.0 <= value <= 1.0, f"navigator.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
-        require(self.shake_steps >= 0, f"navigator.shake-steps must not be negative, got {self.shake_steps}.")
-        require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
 
 
 @dataclass(frozen=True)

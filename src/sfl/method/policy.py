@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sfl.api import GOAL, Array, Explanation, Observation
 from sfl.fast.cuda import Fetched, Replayed, to_device
-from sfl.method.config import AnySFLConfig
-from sfl.method.landmarks import EXACT, LandmarkMemory, Routes, Sight
+from sfl.method.config import EXACT, AnySFLConfig
+from sfl.method.landmarks import LandmarkMemory, Routes, Sight
 from sfl.method.navigator import Navigator, Sighting
 from sfl.method.planner import Planner
 from sfl.method.states import PsiSource, unit

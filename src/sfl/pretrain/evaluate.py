@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from sfl.api import Array
-from sfl.baselines.networks import ReachabilityConfig, ReachabilityDraw
+from sfl.baselines.networks import ReachabilityDraw
+from sfl.method.config import ReachabilityConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.pretrain.config import EncoderJudgement, evaluation_mazes, unseen
 from sfl.pretrain.walks import GAMES_PER_MAZE, judging_generators, random_walks, walks_per_game

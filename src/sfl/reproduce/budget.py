@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.errors import CheckpointError, FileError
 from sfl.files import read_json
 from sfl.method.config import FrameSFLConfig, SFLConfig

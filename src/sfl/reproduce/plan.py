@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from sfl.baselines.config import NetworkConfig
 from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, SflError, UsageError
 from sfl.files import read_json, write_text

@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from sfl import user_modules as modules
+from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
 from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import read_bytes
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from sfl.api import Agent, Array
+from sfl.baselines.config import ORACLE, TrailConfig
 from sfl.baselines.ec import ExplorerPolicy
 from sfl.baselines.sgm import SGMAgent
 from sfl.baselines.sptm import SPTMAgent
-from sfl.baselines.walks import ORACLE, TrailConfig
 from sfl.config import require
 from sfl.errors import CheckpointError, UsageError
 from sfl.files import read_array

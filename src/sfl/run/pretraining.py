@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfl.baselines.config import NetworkConfig
 from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
 from sfl.errors import FileError, SflError
 from sfl.files import json_in
 from sfl.method.config import FrameSFLConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
+from sfl.baselines.config import NetworkConfig
 from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.method.config import FrameSFLConfig, TabularConfig

@@ -22,8 +22,8 @@ from scipy.stats import rankdata
 
 from sfl.api import Array, Explanation, FieldPolicy, Policy, Step
 from sfl.config import require
-from sfl.method.config import AnySFLConfig, in_force
-from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges, unfiltered
+from sfl.method.config import AnySFLConfig, EdgeConfig, in_force
+from sfl.method.edges import EdgeStatistics, form_edges, unfiltered
 from sfl.registry import wants_poses
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, load_run

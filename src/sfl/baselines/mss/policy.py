@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sfl.api import GOAL, Array, Explanation, Observation
-from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap, MapConfig
+from sfl.baselines.mss.config import MapConfig
+from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap
 from sfl.baselines.mss.states import Perception
 from sfl.baselines.mss.value import UVFA
 from sfl.fast.cuda import Fetched, tensor_cores, to_device

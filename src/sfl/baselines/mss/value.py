@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sfl.api import Array
-from sfl.config import require
+from sfl.baselines.mss.config import UVFAConfig
 from sfl.fast.layers import Adam, Pull
 from sfl.nn.encoders import Encoder
 from sfl.nn.mlp import PairNetwork
@@ -76,46 +76,6 @@ def distinct_pairs(rows: Array) -> tuple[Array, Array, Array]:
 # value is Q = -(1 - gamma^d) / (1 - gamma), the return of -1 for every step that does not arrive at the goal.
 
 EPSILON = 1e-8  # Adam's own
-
-
-@dataclass(frozen=True)
-class UVFAConfig:
-    """How the value function is learned."""
-
-    hidden: tuple[int, ...] = (512,)
-    """Units of the hidden layers."""
-    batch_norm: bool = False
-    """Batch normalization after each hidden layer."""
-    gamma: float = 0.99
-    """Discount."""
-    learning_rate: float = 1e-4
-    """Adam's step size."""
-    batch_size: int = 256
-    """Steps in a batch."""
-    target_every: int = 50
-    """Target update interval: gradient steps between two copies of the network to the target network."""
-    future: int = 10
-    """HER future step limit: goals in hindsight are seen at most this many steps later."""
-    relabel: float = 0.8
-    """Share of the steps that get a goal in hindsight; the others get any state of the replay."""
-    anchor: float = 0.5
-    """Weight of the loss that makes every step one step long: Q(s, a, s') = 0."""
-    start_step: int = 1_000
-    """Environment steps before the first gradient step; until then actions are random."""
-    updates_per_step: float = 1.0
-    """Gradient steps per environment step."""
-
-    def __post_init__(self) -> None:
-        units = bool(self.hidden) and all(units > 0 for units in self.hidden)
-        require(units, f"uvfa.hidden must be one or more positive numbers, got {self.hidden}.")
-        require(0 < self.gamma < 1, f"uvfa.gamma must lie between 0 and 1, got {self.gamma}.")
-        require(self.learning_rate > 0, f"uvfa.learning-rate must be positive, got {self.learning_rate}.")
-        require(self.batch_size >= 2, f"uvfa.batch-size must be at least 2, got {self.batch_size}.")
-        require(self.target_every >= 1, f"uvfa.target-every must be at least 1, got {self.target_every}.")
-        require(self.future >= 1, f"uvfa.future must be at least 1, got {self.future}.")
-        require(0 <= self.relabel <= 1, f"uvfa.relabel must lie in [0, 1], got {self.relabel}.")
-        require(self.anchor >= 0, f"uvfa.anchor must not be negative, got {self.anchor}.")
-        require(self.updates_per_step >= 0, f"uvfa.updates-per-step must be >= 0, got {self.updates_per_step}.")
 
 
 @dataclass(frozen=True)
