@@ -170,7 +170,7 @@ def rate_of(turn: Callable[[], int], seconds: float) -> float:
 
 
 class DoomLoop:
-    """Act, observe, update, as `sfl train` does, without evaluation and disk."""
+    """The loop of `sfl train` without evaluation and disk."""
 
     def __init__(self, bench: DoomBench, encoder: str, landmarks: int) -> None:
         world, count = open_world(bench.env), bench.env_count
@@ -178,14 +178,13 @@ class DoomLoop:
         self.agent = SFLAgent(self.config, config_spec(bench.env, count), 0, bench.device)
         fill_landmarks(self.agent, landmarks)
         self._session = world.session(count, FreeEpisodes(spawn(0, ["env"])["env"]), goal_terminates=False)
-        self._steps = rollout(self.agent, self._session)
+        self._steps = rollout(self.agent, self._session, learner=self.agent)
         self._window, self._poses = MetricWindow(), PoseLog(world.squares())
 
     def step(self) -> int:
         """One step of half of the games, and the learning that it calls for; returns how many decisions it was."""
         step = next(self._steps)
-        self.agent.observe(step.transitions)
-        self._window.add(self.agent.update())
+        self._window.add(step.metrics)
         self._poses.add(step.poses)
         return len(step.poses)
 

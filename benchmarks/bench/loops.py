@@ -52,16 +52,14 @@ def awake_at(subject: Subject, step: int) -> Subject:
 
 
 class TrainingLoop:
-    """Act, observe, update, as `sfl train` does."""
+    """The loop of `sfl train` without its tables and evaluations."""
 
     def __init__(self, subject: Subject, seed: int = 0) -> None:
         envs = [make_env(subject.env, goal_terminates=False) for _ in range(subject.env_count)]
         self.agent = make_agent(subject.agent, env_spec(envs[0], len(envs)), seed, "cpu")
-        self._steps = rollout(self.agent, EnvSession(envs, FreeEpisodes(spawn(seed, ["env"])["env"])))
+        session = EnvSession(envs, FreeEpisodes(spawn(seed, ["env"])["env"]))
+        self._steps = rollout(self.agent, session, learner=self.agent)
 
     def step(self) -> Transitions:
         """One step of every environment, and the learning that it calls for."""
-        step = next(self._steps)
-        self.agent.observe(step.transitions)
-        self.agent.update()
-        return step.transitions
+        return next(self._steps).transitions

@@ -206,6 +206,8 @@ class Step:
     infos: tuple[dict[str, Any], ...] = ()
     """What the environments said beside `transitions.observations`; empty where they say nothing but poses."""
     next_infos: tuple[dict[str, Any], ...] = ()
+    metrics: Metrics = field(default_factory=dict)
+    """What the learner reported of its update."""
 
 
 class Session(Protocol):

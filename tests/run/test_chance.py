@@ -121,7 +121,7 @@ def test_what_is_missing_or_damaged_is_made_again_also_of_a_finished_run(
 def test_asking_it_leaves_training_and_evaluation_as_they_are(
     whole: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_module._Training, "_ask_random", lambda self, stop: None)
+    monkeypatch.setattr(train_module.TrainingRun, "ask_random", lambda self, stop: None)
     without = train(in_toy_text_any(), 3, tmp_path, "cpu")
     assert not without.random.exists()
     assert_same_run(whole, without)

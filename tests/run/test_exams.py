@@ -27,8 +27,8 @@ from sfl.run.folder import config_spec, load_run
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.sfl import SFL
-from sfl.run.stopping import RunStoppedError
-from sfl.run.train import _StopNow, resume, train
+from sfl.run.stopping import RunStoppedError, StopNow
+from sfl.run.train import resume, train
 from sfl.worlds import GoalWrapper, GymConfig
 from sfl.worlds.session import EnvSession
 
@@ -52,7 +52,7 @@ def stop_at(call: int) -> Any:
 
     def check(stop: Any) -> None:
         if next(calls) == call:
-            raise _StopNow
+            raise StopNow
 
     return check
 
@@ -83,7 +83,7 @@ def test_the_exam_is_the_same_for_every_seed_and_method_and_is_not_collected_aga
 def test_a_resumed_run_has_the_same_exam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(lake_experiment(), 5, tmp_path / "whole", "cpu").path
     with monkeypatch.context() as stopping:
-        stopping.setattr("sfl.run.train._check", stop_at(120))
+        stopping.setattr("sfl.run.stopping.StopRequest.check", stop_at(120))
         with pytest.raises(RunStoppedError):
             train(lake_experiment(), 5, tmp_path / "parts", "cpu")
     broken = tmp_path / "parts" / "random-gym" / "seed-0005"

@@ -20,7 +20,7 @@ from sfl.run.folder import RunFolder, config_spec, load_run
 from sfl.run.lend import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
 from sfl.run.poses import Squares
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
-from sfl.run.train import _Training, resume, train
+from sfl.run.train import TrainingRun, resume, train
 from sfl.seeding import generator_state
 from sfl.worlds import MiniGridConfig
 
@@ -101,7 +101,7 @@ def test_its_actions_are_those_of_the_frozen_policy(
 ) -> None:
     experiment = curious(explored, kind)
     assert isinstance(experiment.agent, SPTMConfig | SGMConfig)
-    training = _Training(experiment, 5, "cpu")
+    training = TrainingRun(experiment, 5, "cpu")
     training.lend_explorer()
     alone = find_explorer(experiment.agent.memory, experiment.env, 5, "cpu").policy
     other = find_explorer(experiment.agent.memory, experiment.env, 6, "cpu").policy

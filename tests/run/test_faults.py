@@ -447,7 +447,7 @@ def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
 def kill_before_its_first_checkpoint(runs: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "save", lambda *words: pytest.fail("saved"))
-        patch.setattr("sfl.run.train._Training._look_up", lambda self, stop: (_ for _ in ()).throw(MemoryError))
+        patch.setattr("sfl.run.train.TrainingRun.note", lambda self, step: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             train(random_experiment(), 0, runs, "cpu")
     return runs / "random-fourroom" / "seed-0000"

@@ -71,14 +71,14 @@ def assert_same_checkpoint(one: Path, other: Path) -> None:
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, env_steps: int, number: int = signal.SIGINT) -> None:
     """Send a signal to this process right after the agent has learned from that step."""
-    learn = train_module._Training._learn
+    note = train_module.TrainingRun.note
 
-    def learn_and_signal(self: Any, step: Any) -> None:
-        learn(self, step)
+    def note_and_signal(self: Any, step: Any) -> None:
+        note(self, step)
         if self.env_steps == env_steps:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(train_module._Training, "_learn", learn_and_signal)
+    monkeypatch.setattr(train_module.TrainingRun, "note", note_and_signal)
 
 
 def tabular_experiment(**sizes: int) -> Experiment:

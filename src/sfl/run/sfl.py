@@ -85,9 +85,7 @@ class SFL:
         end = self.env_steps + steps
         self._policy = None
         self._need_envs()
-        for step in rollout(self.agent, self._session) if steps else ():
-            self.agent.observe(step.transitions)
-            self.agent.update()
+        for step in rollout(self.agent, self._session, learner=self.agent) if steps else ():
             self.env_steps += len(step.poses)
             if self.env_steps >= end:
                 break

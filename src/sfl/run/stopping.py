@@ -21,6 +21,10 @@ class RunStoppedError(SflError):
     exit_code = 130
 
 
+class StopNow(Exception):  # noqa: N818  # no error: how a request to stop leaves a loop
+    """The user asked to stop."""
+
+
 class StopRequest:
     """While entered, the first signal only sets `asked`; a second one interrupts at once, as Python always does."""
 
@@ -36,6 +40,11 @@ class StopRequest:
             for number in numbers:
                 self._previous[number] = signal.signal(number, self._ask)
         return self
+
+    def check(self) -> None:
+        """Raise `StopNow` once it was asked to stop; a loop calls this where it can be left."""
+        if self.asked:
+            raise StopNow
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number != signal.SIGHUP:  # of which a shell and the kernel both send one
