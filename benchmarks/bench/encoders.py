@@ -13,7 +13,7 @@ from benchmarks.bench.timing import Action, median_ratio, repeats_for, take_turn
 from benchmarks.bench.usable import usable_encoder
 
 from sfl.fast.cuda import Replayed
-from sfl.method.states import Eyes
+from sfl.method.states import FrozenEncoder
 from sfl.nn.frames import FRAME_SIZE, KINDS
 from sfl.nn.weights import find_weights, load_encoder
 from sfl.run.log import note
@@ -27,12 +27,12 @@ WARM_UP = Replayed.PLAIN_CALLS + 5
 
 def measure_encoders(device: str, sizes: Sizes) -> list[Row]:
     """Size of each kind of encoder, then frames per second for each number of frames at once."""
-    eyes, rows = dict[str, Eyes](), list[Row]()
+    eyes, rows = dict[str, FrozenEncoder](), list[Row]()
     for kind in KINDS:
         with usable_encoder(kind, device) as name:
             encoder = load_encoder(name, device)
             megabytes = find_weights(name).stat().st_size / 1e6
-        eyes[kind] = Eyes(encoder, torch.device(device))
+        eyes[kind] = FrozenEncoder(encoder, torch.device(device))
         parameters = sum(parameter.numel() for parameter in encoder.parameters())
         rows.append(row("encoders", f"{kind}: parameters", parameters / 1e6, "millions"))
         rows.append(row("encoders", f"{kind}: file", megabytes, "MB"))
@@ -42,7 +42,7 @@ def measure_encoders(device: str, sizes: Sizes) -> list[Row]:
     return rows
 
 
-def _rates(eyes: dict[str, Eyes], count: int, device: str, sizes: Sizes) -> list[Row]:
+def _rates(eyes: dict[str, FrozenEncoder], count: int, device: str, sizes: Sizes) -> list[Row]:
     """Encoders take turns of about the same length; on a GPU a turn is all the time that goes by."""
     on_gpu = device.startswith("cuda")
     frames = np.random.default_rng(0).integers(0, 256, size=(count, *FRAME_SIZE, 3), dtype=np.uint8)

@@ -7,13 +7,13 @@ import pytest
 
 from sfl.baselines.mss.value import distinct_pairs, sample_hindsight
 from sfl.replay.replay import FILL, SequenceReplay
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 
 from ..replay.test_replay import World
 
 
-def filled(stack: int = 1, steps: int = 70) -> tuple[World, ObservationTable]:
-    table = ObservationTable((3,), "int64")
+def filled(stack: int = 1, steps: int = 70) -> tuple[World, DistinctStore]:
+    table = DistinctStore((3,), "int64")
     world = World(SequenceReplay(table, 60, 2, stack), np.random.default_rng(3))
     for _ in range(steps):
         world.step()

@@ -36,12 +36,12 @@ from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
 from sfl.method.config import FeatureConfig, FrameConfig, FrameSFLConfig, SuccessorConfig
 from sfl.method.features import TimeContrastiveLearner
-from sfl.method.states import Eyes
+from sfl.method.states import FrozenEncoder
 from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.frames import KINDS
 from sfl.nn.weights import load_encoder
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 from sfl.run.machine import resident_megabytes
 from sfl.worlds import GridWorld
 
@@ -162,12 +162,12 @@ def test_rates_count_what_was_done_in_the_time(monkeypatch: pytest.MonkeyPatch) 
 def test_encoders_are_compared_by_the_frames_that_the_agents_eyes_take(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, looks = [0.0], {512: 3.0, 256: 1.0, 128: 0.05}  # seconds for a frame, by the number of features
 
-    class SlowEyes(Eyes):
+    class SlowEncoder(FrozenEncoder):
         def __call__(self, frames: Array) -> torch.Tensor:
             clock[0] += len(frames) * looks[self.dim]
             return super().__call__(frames)
 
-    monkeypatch.setattr("benchmarks.bench.encoders.Eyes", SlowEyes)
+    monkeypatch.setattr("benchmarks.bench.encoders.FrozenEncoder", SlowEncoder)
     monkeypatch.setattr("benchmarks.bench.encoders.time.process_time", lambda: clock[0])
     figures = {r["name"]: r for r in measure_encoders("cpu", replace(TINY, turn_seconds=1.0))}
     assert figures["resnet18: 3 frames at once"]["value"] == pytest.approx(1 / 3, rel=1e-3)
@@ -301,8 +301,8 @@ def test_the_plain_encoder_has_our_features_and_gradient() -> None:
         plain.linear.bias.copy_(encoder.linear.bias)
     frames = GridWorld("FourRoom").survey()[1]
     torch.testing.assert_close(plain(torch.from_numpy(frames)), encoder(torch.from_numpy(frames)), rtol=1e-4, atol=1e-4)
-    table = ObservationTable(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
-    slots = np.array([table.hold(frame) for frame in frames])
+    table = DistinctStore(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
+    slots = table.add(frames)
     triplets = np.random.default_rng(0).integers(len(frames), size=(32, 3))
     features, pull = ours.encode_slots(table, slots)
     ours.update(features, pull, torch.from_numpy(triplets))

@@ -32,7 +32,7 @@ def make(device: str) -> tuple[UVFALearner, FeatureStore]:
         pairs = PairNetwork(STACK * FEATURES, (16, 8), ACTIONS, batch_norm=False)
     config = UVFAConfig((16, 8), gamma=0.9, learning_rate=1e-2, batch_size=SIZE, target_every=2)
     store = FeatureStore(SLOTS, torch.zeros(FEATURES, device=device))
-    store.hold_rows(torch.randn(SLOTS, FEATURES, generator=generator))
+    store.add(torch.randn(SLOTS, FEATURES, generator=generator))
     return UVFALearner(config, UVFA(None, pairs), torch.device(device)), store
 
 

@@ -19,7 +19,7 @@ from sfl.errors import CheckpointError
 from sfl.fast.cuda import Fetched, to_device
 from sfl.fast.layers import Adam, pull_autograd
 from sfl.method.config import ReachabilityConfig, RetrievalConfig
-from sfl.method.states import Eyes
+from sfl.method.states import FrozenEncoder
 from sfl.nn.frames import FrameEncoder, action_network, feature_network
 from sfl.nn.weights import load_module, load_networks, module_state
 from sfl.replay.store import WalkReplay
@@ -358,11 +358,11 @@ class FixedCodes:
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval, encoder = retrieval, retrieval.network.encoder
-        self._eyes = Eyes(encoder.folded(), retrieval.device) if isinstance(encoder, FrameEncoder) else None
+        self._encoder = FrozenEncoder(encoder.folded(), retrieval.device) if isinstance(encoder, FrameEncoder) else None
 
     def __call__(self, observations: Array | Tensor) -> Tensor:
         """Features [B, F] of observations [B, ...]; good until the next call."""
-        return self._retrieval.features(observations) if self._eyes is None else self._eyes(observations)
+        return self._retrieval.features(observations) if self._encoder is None else self._encoder(observations)
 
 
 class ReachabilityField:
@@ -456,7 +456,7 @@ class Locomotion(Trained[Module]):
         return np.asarray(Fetched((scores + noise).argmax(1)).wait().numpy())
 
     def update(self, views: Tensor, actions: Array) -> Metrics:
-        """One gradient step on observations [3, B, ...] and the actions [B] that were taken (`WalkReplay.chases`)."""
+        """One gradient step on the observations [3, B, ...] and actions [B] of `WalkReplay.action_examples`."""
         taken = to_device(actions, self.device)
         return self.descend(lambda: locomotion_loss(self.network(side_by_side(views)), taken))
 
@@ -573,7 +573,7 @@ class Networks:
         assert self._replay is not None
         retrieval, locomotion = self.config.retrieval, self.config.locomotion
         triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, retrieval.near, retrieval.far)
-        chases = self._replay.chases(self._rng, locomotion.batch_size, locomotion.ahead)
+        chases = self._replay.action_examples(self._rng, locomotion.batch_size, locomotion.ahead)
         metrics = Metrics()
         if triplets is not None:
             metrics |= self.retrieval.update(triplets, self.config.strangers)

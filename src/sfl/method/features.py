@@ -12,7 +12,7 @@ from sfl.fast.layers import Adam, Pull
 from sfl.method.config import FeatureConfig
 from sfl.nn.encoders import Encoder, make_encoder
 from sfl.replay.replay import Windows
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 
 
 def triplet_loss(features: Tensor, margin: float, squared: bool) -> tuple[Tensor, Tensor]:
@@ -58,6 +58,6 @@ class TimeContrastiveLearner:
         features: Tensor = self.encoder(torch.from_numpy(np.ascontiguousarray(observations)).to(self.device))
         return features
 
-    def encode_slots(self, table: ObservationTable, slots: Array) -> tuple[Tensor, Pull]:
+    def encode_slots(self, table: DistinctStore, slots: Array) -> tuple[Tensor, Pull]:
         """Features [U, F] of distinct observations in the table, and their pull for a gradient step."""
         return encode_slots(self.encoder, table, slots, self.device)

@@ -271,14 +271,14 @@ class MSSAgent:
                 "due": self._due,
                 "gradient_steps": learner.gradient_steps,
                 "seen": list(self._seen),
-                "encoder": self.experience.eyes_digest,
+                "encoder": self.experience.encoder_digest,
             },
         )
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy without optimiser and replay still acts."""
         learner, graph, counters = self.learner, state.graph, state.counters
-        if counters["encoder"] != self.experience.eyes_digest:
+        if counters["encoder"] != self.experience.encoder_digest:
             raise CheckpointError(
                 "The checkpoint was learned over another encoder; give the one it was trained with as --agent.encoder."
             )

@@ -20,11 +20,11 @@ from sfl.fast.graphed import ResidentUVFA
 from sfl.fast.grid import FeatureCache, encode_slots
 from sfl.fast.layers import Pull
 from sfl.fast.windows import WindowTable
-from sfl.method.states import Eyes, FeatureStacks
+from sfl.method.states import FeatureStacks, FrozenEncoder
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
 from sfl.nn.weights import load_encoder
 from sfl.replay.replay import SequenceReplay
-from sfl.replay.store import FeatureStore, ObservationTable, distinct
+from sfl.replay.store import DistinctStore, FeatureStore, distinct
 
 
 class Perception(Protocol):
@@ -77,8 +77,8 @@ class GridPerception:
 class FramePerception:
     """Where a state is made of the features of the last frames."""
 
-    def __init__(self, eyes: Eyes, config: FrameMSSConfig, device: torch.device) -> None:
-        self.stacks, self._reach, self.device = FeatureStacks(eyes, config.stack, device), config.reach, device
+    def __init__(self, encoder: FrozenEncoder, config: FrameMSSConfig, device: torch.device) -> None:
+        self.stacks, self._reach, self.device = FeatureStacks(encoder, config.stack, device), config.reach, device
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""
@@ -180,7 +180,7 @@ class Experience(ABC):
         self._origin[:], self._positions[:] = state["origin_of"], state["positions"]
 
     @property
-    def eyes_digest(self) -> str:
+    def encoder_digest(self) -> str:
         """Stands for a fixed encoder, which a checkpoint does not hold; empty where none is used."""
         return ""
 
@@ -201,14 +201,14 @@ class GridExperience(Experience):
         shape, dtype = spec.observation_shape, spec.observation_dtype
         self.encoder, self.dim = make_encoder(shape, config.dim, config.norm), config.dim
         windows = WindowTable(shape, dtype) if isinstance(self.encoder, GridEncoder) else None
-        self._table = ObservationTable(shape, dtype, windows)
+        self._table = DistinctStore(shape, dtype, windows)
         self._target_features = FeatureCache(config.dim, device)  # good until the target network changes
         self._sums = torch.zeros(2, device=device)
         self.perception = GridPerception(device)
         super().__init__(config, SequenceReplay(self._table, config.replay_size, spec.env_count), rng, device)
 
     def _keep(self, transitions: Transitions) -> None:
-        self.replay.add(transitions, np.zeros(len(transitions.actions), bool))
+        self.replay.observe(transitions, np.zeros(len(transitions.actions), bool))
 
     def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
         """Batch by batch; what the encoder sees differs in number from one to the next."""
@@ -287,9 +287,9 @@ class FrameExperience(Experience):
 
     def __init__(self, config: FrameMSSConfig, spec: EnvSpec, rng: np.random.Generator, device: torch.device) -> None:
         encoder = load_encoder(config.encoder, device)
-        self._frames, self._digest, self._eyes = config, encoder.digest(), Eyes(encoder, device)
+        self._frames, self._digest, self._encoder = config, encoder.digest(), FrozenEncoder(encoder, device)
         self.dim = config.stack * encoder.dim
-        self.perception = FramePerception(self._eyes, config, device)
+        self.perception = FramePerception(self._encoder, config, device)
         # Each environment writes up to two entries before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.perception.stacks.fill)
         self._resident: ResidentUVFA | None = None  # made with the first step, as the learner is made after this
@@ -298,7 +298,7 @@ class FrameExperience(Experience):
 
     def _keep(self, transitions: Transitions) -> None:
         random = np.zeros(len(transitions.env_indices), bool)
-        self.perception.stacks.keep(transitions, random, self._store, self.replay)
+        self.perception.stacks.keep(transitions, random, self.replay)
 
     def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
         """All are drawn together; a GPU replays one step for each batch."""
@@ -319,7 +319,7 @@ class FrameExperience(Experience):
 
     def frozen(self) -> FramePerception:
         """Stacks of its own."""
-        return FramePerception(self._eyes, self._frames, self.device)
+        return FramePerception(self._encoder, self._frames, self.device)
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
@@ -331,9 +331,9 @@ class FrameExperience(Experience):
         """Take up arrays made by `state` into an empty replay."""
         super().load_state(state)
         running = (torch.from_numpy(state[name].copy()).to(self.device) for name in ("stacks", "trace_sums"))
-        self.perception.stacks.take_up(*running)
+        self.perception.stacks.load(*running)
 
     @property
-    def eyes_digest(self) -> str:
+    def encoder_digest(self) -> str:
         """The same features mean the same."""
         return self._digest
