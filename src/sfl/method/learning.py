@@ -22,9 +22,8 @@ from sfl.method.states import (
     FrameStates,
     FrozenEncoder,
     GridStates,
-    unit,
 )
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner, unit
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.weights import load_encoder, load_module, module_state
 from sfl.replay.replay import NStepBatch, SequenceReplay

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sfl.baselines.networks import FixedHead
+from sfl.method.successor import sfs
 
 
 class Metric(Protocol):
@@ -51,7 +52,7 @@ class Cosine(Metric):
 
     def between(self, keys: Tensor, others: Tensor) -> Tensor:
         """SFS [B, N] of unit psi [B, F] and [N, F]."""
-        return keys @ others.mT
+        return sfs(keys, others)
 
     def each(self, keys: Tensor, others: Tensor) -> Tensor:
         """SFS [B] of the unit psi in the same rows."""

@@ -15,7 +15,8 @@ from sfl.method.config import EXACT, AnySFLConfig
 from sfl.method.landmarks import LandmarkMemory, Routes, Sight
 from sfl.method.navigator import Navigator, Sighting
 from sfl.method.planner import Planner
-from sfl.method.states import PsiSource, unit
+from sfl.method.states import PsiSource
+from sfl.method.successor import sfs_of_actions, unit
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Walker:
         if choice is None or row not in choice.aims:
             return explained
         psi, targets = choice.sight.psi, choice.targets
-        values = _similarity(psi, self._wanted(to_device(targets, psi.device), targets, choice.envs))[row].tolist()
+        wanted = self._wanted(to_device(targets, psi.device), targets, choice.envs)
+        values = sfs_of_actions(psi, wanted[:, : psi.shape[2]])[row].tolist()
         goal, threshold = self._goals.get(env_index), self.memory.config.localize_threshold
         metric, here = self.memory.localizer.metric, choice.sight.here[row]
         near = goal is not None and threshold < EXACT and float(metric.each(here[None], goal[None])) > threshold
@@ -147,7 +149,7 @@ class Walker:
 
     def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:
         """Actions [B] for psi [B, A, F] and targets [B, K]; the noise [B, A] is drawn where all chance is."""
-        similarity = _similarity(psi, wanted)
+        similarity = sfs_of_actions(psi, wanted[:, : psi.shape[2]])  # whatever the metric, actions go by SFS
         if self._config.sharpness:
             spread = similarity.std(1, keepdim=True).clamp_min(1e-9)
             # The best of log-odds with Gumbel noise is a draw with these odds.
@@ -208,8 +210,3 @@ class FrozenPolicy:
     def compare(self, embedded: Array, references: Array) -> Array:
         """SFS [N, R] of unit psi [N, F] and [R, F]."""
         return np.asarray(embedded @ references.T)
-
-
-def _similarity(psi: Tensor, wanted: Tensor) -> Tensor:
-    """SFS [B, A] of unit psi [B, A, F] to targets of keys [B, K]: whatever the metric, actions go by SFS."""
-    return (psi @ wanted[:, : psi.shape[2]].unsqueeze(2)).squeeze(2)

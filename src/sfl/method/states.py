@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sfl.api import AgentState, Array, Metrics, Observation, Transitions
 from sfl.fast.cuda import IndexCache, Replayed, tensor_cores, to_device
-from sfl.method.successor import SuccessorLearner
+from sfl.method.successor import SuccessorLearner, unit
 from sfl.nn.frames import FrameEncoder
 from sfl.replay.replay import SequenceReplay
 
@@ -203,11 +203,6 @@ class Representation(PsiSource, Protocol):
 def directions(psi: Tensor) -> tuple[Tensor, Tensor]:
     """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F] of psi(s, a) [B, A, F]."""
     return unit(psi), unit(psi.mean(1))
-
-
-def unit(psi: Tensor) -> Tensor:
-    """Rows of length 1, so that a product of two is their SFS."""
-    return functional.normalize(psi, dim=-1)
 
 
 # ---- A state over frames: the features of the last ones.

@@ -139,9 +139,19 @@ def discounted(phi: Tensor, weights: Tensor) -> Tensor:
     return (weights.unsqueeze(2) * phi).sum(1) if phi.shape[1] > 1 else weights * phi[:, 0]
 
 
+def unit(psi: Tensor) -> Tensor:
+    """psi [..., F] scaled to length 1: the product of two is then their similarity, a cosine."""
+    return functional.normalize(psi, dim=-1)
+
+
 def sfs(first: Tensor, second: Tensor) -> Tensor:
-    """Successor feature similarity: the cosine of psi, [..., N] for first [..., F] and second [N, F]."""
-    return functional.normalize(first, dim=-1) @ functional.normalize(second, dim=-1).mT
+    """Eq. 6: successor feature similarity [B, N] of every one of unit psi [B, F] to every one of unit psi [N, F]."""
+    return first @ second.mT
+
+
+def sfs_of_actions(psi: Tensor, targets: Tensor) -> Tensor:
+    """Eq. 8: SFS [B, A] of each action's unit psi(s, a) [B, A, F] to the row's own target, of unit psi(g) [B, F]."""
+    return (psi @ targets.unsqueeze(2)).squeeze(2)
 
 
 class SuccessorLearner:
