@@ -19,7 +19,7 @@ CONFIG = LocomotionConfig(ahead=3, batch_size=32, dim=32, learning_rate=3e-3)
 def test_it_learns_the_way_to_what_lies_ahead() -> None:
     locomotion, replay, rng = Locomotion(CONFIG, LINE, 0, "cpu"), line_replay(400), np.random.default_rng(0)
     for _ in range(150):
-        chases = replay.chases(rng, CONFIG.batch_size, CONFIG.ahead)
+        chases = replay.action_examples(rng, CONFIG.batch_size, CONFIG.ahead)
         assert chases is not None
         metrics = locomotion.update(*chases)
     assert set(metrics) == {"train/locomotion_loss", "train/locomotion_accuracy"}
