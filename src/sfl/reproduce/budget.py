@@ -247,9 +247,6 @@ HEAD = [
     *("env steps before", "gradient steps before", "time before", "machine"),
 ]
 
-WORDS = (0, 1, 4, 12)
-"""Columns that are no numbers."""
-
 
 def budget_table(budgets: Sequence[Budget]) -> list[list[str]]:
     """A line for each row of a table, headings first."""
