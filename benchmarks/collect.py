@@ -23,10 +23,10 @@ from sfl.run.chance import read_random
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
-from sfl.run.metrics import METRICS
+from sfl.run.metrics import metrics
 
 INDICATORS = tuple(
-    metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
+    metric.name for metric in metrics() if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
 )
 """The leading indicators, which success follows from, and what the run took of the machine."""
 
