@@ -22,6 +22,7 @@ from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint, folder
 from sfl.run import log as boards_module
 from sfl.run.checkpoint import sign_header as signed
+from sfl.run.evaluate import evaluate
 from sfl.run.export import export
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.log import Boards, Progress, note
@@ -342,24 +343,22 @@ TORN = (bytes(200_000), b"\xff\xfe" * 100 + b"\n", b'"' + b"x" * 200_000 + b"\n"
 AN_EARLY_STEP = b"5{}\n"  # only where a checkpoint has noted the rows can it be told from one of them
 
 
-@pytest.mark.parametrize(("tail", "old"), [*((tail, old) for tail in TORN for old in (0, 1)), (AN_EARLY_STEP, 0)])
-def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes, old: int) -> None:
+@pytest.mark.parametrize("tail", [*TORN, AN_EARLY_STEP])
+def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes) -> None:
     run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
     shutil.copytree(stopped, run)
-    if old:
-        make_old(run)
     rows = (run / "train.csv").read_bytes()
     (run / "train.csv").write_bytes(rows + tail.replace(b"{}", b"," * rows.splitlines()[0].count(b",")))
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
 
 
-def make_old(run: Path) -> None:
-    """As a version made it whose checkpoints did not protect their headers."""
+def make_old(run: Path, number: int) -> None:
+    """As an older version made it; those of format 3 did not protect their headers."""
     for place in RunFolder(run).checkpoints.iterdir():
-        header = json.loads((place / "format.json").read_text())
-        for name in ("kind", "tables", "digest"):
-            del header[name]
-        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+        header = json.loads((place / "format.json").read_text()) | {"format": number}
+        if number == 3:
+            header = {name: value for name, value in header.items() if name not in ("kind", "tables", "digest")}
+        (place / "format.json").write_text(json.dumps(header if number == 3 else signed(header)))
 
 
 @pytest.mark.parametrize(
@@ -431,14 +430,20 @@ def test_cutting_a_table_on_a_full_disk_keeps_it(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.glob("*.tmp")) == []
 
 
-def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
-    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("number", [3, 4])
+def test_checkpoints_of_older_formats_are_evaluated_and_not_resumed(
+    learnt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:
-    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
-    shutil.copytree(stopped, run)
-    make_old(run)
-    assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
-    assert capsys.readouterr().err.count("is of an older format, which does not protect its own header") == 1
+    new, run = load_run(learnt, device="cpu"), Path(shutil.copytree(learnt, tmp_path / "old"))
+    make_old(run, number)
+    old = load_run(run, device="cpu")
+    tasks = new.tasks(episodes=2)
+    rows = [evaluate(each.agent, each.experiment.env, tasks, label=each.label) for each in (new, old)]
+    assert rows[0] == rows[1]
+    with pytest.raises(CheckpointError, match=f"is of format {number}, this version of sfl resumes format"):
+        resume(run, "cpu")
+    said = capsys.readouterr().err.count("is of an older format, which does not protect its own header")
+    assert said == (number == 3)  # once, though it was read twice
 
 
 # ---- folders

@@ -1,4 +1,18 @@
-"""format.json of a checkpoint: what it says of itself and of the files beside it, and how that is checked."""
+"""A checkpoint is a folder of plain files, complete or absent.
+
+    last/                         everything that going on exactly needs
+      format.json                 format number, environment, settings, step count, rows of the run's tables, size and
+                                  SHA-256 of every other file, and a SHA-256 of all that
+      networks.safetensors  optimisers.safetensors  replay.safetensors
+      graph.npz                   landmarks and edges
+      generators.json             random generators, counters, running episodes
+      poses.npy                   where the agent was at each environment step, float32 [N, 3]
+      landmark_poses.npy          where each landmark was seen, float32 [L, 3]
+    000200000/                    history: networks in half precision, graph, landmark poses
+
+A slim copy (`sfl export`) has, where it was asked for, poses.npy as well. In this order: what a checkpoint holds, how it
+is saved, loaded and held against an agent, its header, and what a crash may leave beside it.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +38,327 @@ from sfl.run.log import note
 from sfl.run.machine import sfl_version
 
 HEADER_NAME = "format.json"
-FORMAT = 4
+FORMAT = 5
+"""A run is resumed within one format only: what optimisers, replays and generators look like may change between two."""
+
 UNSIGNED = 3
-"""The format before it: the same without `kind`, `tables` and `digest`. It is read_header, and protects itself less."""
+"""The format whose header had no `kind`, `tables` and `digest`: it protects itself less."""
+
+OLDER = (UNSIGNED, 4)
+"""These are read for evaluation and figures."""
 
 Kind = Literal["full", "small", "slim"]
 """`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
 
 Header = dict[str, Any]
 
+LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
+"""What only learning needs; the replay of a long run has gigabytes."""
+
 _ALWAYS = {"networks.safetensors", "graph.npz", "generators.json", "landmark_poses.npy"}
-_LEARNING = {"optimisers.safetensors", "replay.safetensors"}
-NEEDED: dict[str, set[str]] = {"full": _ALWAYS | _LEARNING | {"poses.npy"}, "small": _ALWAYS, "slim": _ALWAYS}
+NEEDED: dict[str, set[str]] = {
+    "full": _ALWAYS | set(LEARNING_FILES) | {"poses.npy"},
+    "small": _ALWAYS,
+    "slim": _ALWAYS,
+}
 """Files of each kind."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds. Only the full kind has `run`, `poses` and all of the agent."""
+
+    agent: AgentState
+    env_id: str
+    spec: EnvSpec
+    env_steps: int
+    run: dict[str, Any] = field(default_factory=dict)
+    """The part that belongs to the run and not to the agent."""
+    poses: Sequence[Array] = ()
+    """Of all environment steps, [n, 3] float32 in pieces."""
+    landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
+    tables: dict[str, Any] = field(default_factory=dict)
+    """By file name what `CsvTable.kept` says of the rows that were written up to here."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the run: what its agent was made with."""
+    format: int = FORMAT
+    """Of the files that it was loaded from."""
+
+
+def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
+    """Write a checkpoint; an older one in its place stays whole until the new one is."""
+    draft, old = folder.with_name(folder.name + ".tmp"), folder.with_name(folder.name + ".old")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        _write_files(draft, checkpoint, kind)
+        _swap(draft, folder, old)
+    except (OSError, SafetensorError) as error:
+        if not has_no_room(error):
+            raise
+        before = folder.exists() or old.exists()
+        hint = ", the checkpoint before it is whole; free some space and resume." if before else "; free some space."
+        raise SflError(f"The disk is full: {folder} was not saved{hint}") from error
+    finally:
+        # Whatever happened, Ctrl-C included: nothing half-written stays, and the old one is under its own name.
+        shutil.rmtree(draft, ignore_errors=True)
+        if old.exists():
+            os.rename(old, draft if folder.exists() else folder)
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_poses(path: Path, pieces: Sequence[Array]) -> None:
+    """As `np.save` writes one array, without making one: poses of millions of steps take as much room again."""
+    rows = sum(len(piece) for piece in pieces)
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 3)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for piece in pieces:
+            file.write(np.ascontiguousarray(piece, "<f4").data)
+
+
+def _swap(draft: Path, folder: Path, old: Path) -> None:
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(draft, folder)
+    flush(folder.parent)
+
+
+def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
+    state = checkpoint.agent
+    networks = {name: _half(array) for name, array in state.networks.items()} if kind == "small" else state.networks
+    save_file(_contiguous(networks), draft / "networks.safetensors")
+    graph: dict[str, Any] = dict(state.graph)
+    np.savez(draft / "graph.npz", **graph)
+    np.save(draft / "landmark_poses.npy", checkpoint.landmark_poses, allow_pickle=False)
+    counters: dict[str, Any] = {"counters": state.counters}
+    if kind == "full":
+        save_file(_contiguous(state.optimisers), draft / "optimisers.safetensors")
+        save_file(_contiguous(state.replay), draft / "replay.safetensors")
+        counters |= {"generators": state.generators, "run": checkpoint.run}
+    if kind == "full" or (kind == "slim" and len(checkpoint.poses)):
+        _write_poses(draft / "poses.npy", checkpoint.poses)
+    _write_json(draft / "generators.json", counters)
+    files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
+    header = draft / HEADER_NAME
+    _write_json(header, sign_header({**_header(checkpoint, kind), "files": files}))
+    mode = header.stat().st_mode
+    for path in draft.iterdir():
+        path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
+        flush(path)
+    flush(draft)
+
+
+def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
+    return {
+        "format": FORMAT,
+        "sfl": sfl_version(),
+        "kind": kind,
+        "env": checkpoint.env_id,
+        "observation_shape": [int(length) for length in checkpoint.spec.observation_shape],
+        "action_count": int(checkpoint.spec.action_count),
+        "env_steps": int(checkpoint.env_steps),
+        "tables": checkpoint.tables,
+        "settings": checkpoint.settings,
+    }
+
+
+def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    # safetensors writes the memory as it lies; ascontiguousarray would turn scalars into vectors.
+    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
+
+
+def _half(array: Array) -> Array:
+    return array.astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")
+
+
+def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Checkpoint:
+    """Read a checkpoint after checking that it is whole, of a known format and made in this environment.
+
+    Without `learning`, what only learning needs is neither read nor checked; of an older format it is never read.
+    """
+    folder = present(folder)
+    header = _header_of(folder)
+    if header["format"] == UNSIGNED:
+        _say_that_it_is_unsigned(folder)
+    learning = learning and header["format"] == FORMAT
+    _check_files(folder, header, () if learning else LEARNING_FILES)
+    _check_environment(folder, header, env_id, spec)
+    files: dict[str, dict[str, Any]] = header["files"]
+    has_poses = "poses.npy" in files
+    try:
+        tensors = {
+            name: dict(load_file(folder / f"{name}.safetensors")) if f"{name}.safetensors" in files else {}
+            for name in (("networks", "optimisers", "replay") if learning else ("networks",))
+        }
+        graph = read_arrays(folder / "graph.npz", files["graph.npz"]["bytes"])
+        texts = _read_texts(folder / "generators.json")
+        landmarks = read_array(folder / "landmark_poses.npy", files["landmark_poses.npy"]["bytes"])
+        poses = np.zeros((0, 3), np.float32)
+        if has_poses:
+            poses = read_array(folder / "poses.npy", files["poses.npy"]["bytes"])
+    except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
+        raise _broken(folder, f"cannot be read ({error})") from error
+    for name, rows in (("landmark_poses.npy", landmarks), ("poses.npy", poses)):
+        if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind != "f" or np.isinf(rows).any():
+            raise _broken(folder, f"is damaged: {name} holds no places [N, 3]")
+    if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
+        raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
+    generators = texts["generators"] if header["format"] == FORMAT else {}
+    return Checkpoint(
+        AgentState(**tensors, graph=graph, generators=generators, counters=texts["counters"]),
+        env_id,
+        spec,
+        header["env_steps"],
+        run=texts["run"],
+        poses=(poses,) if has_poses else (),
+        landmark_poses=landmarks,
+        tables=header["tables"],
+        settings=header["settings"],
+        format=header["format"],
+    )
+
+
+def require_resumable(folder: Path, loaded: Checkpoint) -> None:
+    """Of this format, and with all that going on exactly needs."""
+    if loaded.format != FORMAT:
+        raise CheckpointError(
+            f"Checkpoint {folder} is of format {loaded.format}, this version of sfl resumes format {FORMAT} only: it "
+            "can be evaluated and drawn. Resume it with the version that made it, or train the run again."
+        )
+    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
+    if missing := sorted(needed - set(loaded.run)):
+        raise CheckpointError(f"Checkpoint {folder} lacks the keys {missing} in generators.json.")
+
+
+def _read_texts(file: Path) -> dict[str, dict[str, Any]]:
+    """Counters, and in full checkpoints generators and what belongs to the run."""
+    try:
+        body = json.loads(file.read_bytes())
+    except RecursionError as error:
+        raise ValueError(f"{file.name} is nested too deeply") from error
+    found = {name: body.get(name, {}) for name in ("generators", "counters", "run")} if isinstance(body, dict) else {}
+    if not found or not all(isinstance(part, dict) for part in found.values()):
+        raise ValueError(f"{file.name} does not hold objects by name")
+    return found
+
+
+def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, bytes]]:
+    """The header of a checkpoint and some of its files, those of them that it has.
+
+    Each file is held against its fingerprint in the header, so that files of two checkpoints never mix, even where a
+    run in training replaces one by the other meanwhile: that is an error, and another try succeeds.
+    """
+    folder = present(folder)
+    header, found = _header_of(folder), {}
+    for name in names:
+        if name not in header["files"]:
+            continue
+        try:
+            found[name] = read_bytes(folder / name, header["files"][name]["bytes"])
+        except OSError as error:
+            raise CheckpointError(f"Checkpoint {folder} lacks the file {name}.") from error
+        except FileError as error:
+            raise CheckpointError(f"Checkpoint {folder} is damaged: {error}") from error
+        if hashlib.sha256(found[name]).hexdigest() != header["files"][name]["sha256"]:
+            raise CheckpointError(f"Checkpoint {folder} is damaged: {name} is not what it was saved with.")
+    return header, found
+
+
+def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Exact names and shapes or an error that lists what differs; what is empty in a fresh agent grows freely."""
+    missing, foreign = sorted(set(expected) - set(loaded)), sorted(set(loaded) - set(expected))
+    if missing or foreign:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: missing {missing}, unknown {foreign}.")
+    other = [name for name, array in expected.items() if not _fits(np.shape(loaded[name]), np.shape(array))]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: other shapes of {other}.")
+
+
+def check_state(folder: Path, loaded: AgentState, fresh: AgentState) -> None:
+    """What a checkpoint holds beside networks has the names, shapes and kinds of a fresh agent's.
+
+    Its files may be whole and yet another agent's: folders are put together by hand, and old headers know no settings.
+    Parts that it leaves out altogether are a fresh agent's; further names, such as those of candidates, come and go.
+    """
+    for part in ("graph", "counters", "generators"):
+        found, expected = getattr(loaded, part), getattr(fresh, part)
+        if found and (missing := sorted(set(expected) - set(found))):
+            raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its {part} lack {missing}.")
+    arrays = {name: (loaded.graph[name], array) for name, array in fresh.graph.items() if loaded.graph}
+    other = [name for name, (found, array) in arrays.items() if not _is_such(found, np.asarray(array))]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its graph has another kind of {other}.")
+    counters = {name: (loaded.counters[name], value) for name, value in fresh.counters.items() if loaded.counters}
+    other = [name for name, (found, value) in counters.items() if not _kind(found) & _kind(value)]
+    if other:
+        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its counters have other kinds of {other}.")
+
+
+def _kind(value: Any) -> set[type]:
+    """What a counter may be that once was this one: of numbers any, and anything in the place of nothing."""
+    plain = json.loads(json.dumps(value, default=_plain))
+    kinds: set[type] = {dict, list, str, int}
+    return kinds if plain is None else {int} if isinstance(plain, int | float) else {type(plain)}
+
+
+def _is_such(found: Array, expected: Array) -> bool:
+    return found.dtype.kind == expected.dtype.kind and _fits(found.shape, expected.shape)
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    pairs = zip(shape, expected, strict=True)
+    return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
+
+
+def _header_of(folder: Path) -> Header:
+    try:
+        return read_header(folder)
+    except ValueError as error:
+        raise _broken(folder, str(error)) from error
+
+
+def _check_files(folder: Path, header: Header, but: Sequence[str]) -> None:
+    for name, expected in header["files"].items():
+        if name in but:
+            continue
+        path = folder / name
+        if not path.is_file():
+            raise _broken(folder, f"lacks the file {name}")
+        if path.stat().st_size != expected["bytes"]:
+            raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
+        if _fingerprint(path)["sha256"] != expected["sha256"]:
+            raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
+
+
+def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spec: EnvSpec) -> None:
+    found = (header["env"], tuple(header["observation_shape"]), header["action_count"])
+    expected = (env_id, tuple(spec.observation_shape), spec.action_count)
+    if found != expected:
+        names = ("environment {}", "observations {}", "{} actions")
+        made, now = (", ".join(map(str.format, names, values)) for values in (found, expected))
+        raise CheckpointError(f"Checkpoint {folder} was made in another environment: {made}; here: {now}.")
+
+
+@functools.cache
+def _say_that_it_is_unsigned(folder: Path) -> None:
+    """Once, however often a program reads it."""
+    note(f"Checkpoint {folder} is of an older format, which does not protect its own header; it is read as it is.")
 
 
 def sign_header(header: Header) -> Header:
@@ -52,25 +374,25 @@ def _digest(header: Header) -> str:
 def read_header(folder: Path) -> Header:
     """The header of a checkpoint; a ValueError says what is wrong with it, as the end of a sentence about it.
 
-    One of the older format gets the kind that its files show, and no tables.
+    One of the format without a digest gets the kind that its files show, and no tables.
     """
     header = _parsed(folder / HEADER_NAME)
     found = header.get("format")
-    if found not in (FORMAT, UNSIGNED) or type(found) is not int:
+    if found not in (FORMAT, *OLDER) or type(found) is not int:
         raise ValueError(f"has format {_short(found)}, this version of sfl reads format {FORMAT}")
-    fields = _FIELDS | (_SIGNED_FIELDS if found == FORMAT else {})
+    fields = _FIELDS | ({} if found == UNSIGNED else _SIGNED_FIELDS)
     if missing := sorted(set(fields) - set(header)):
         raise ValueError(f"lacks the keys {missing} in {HEADER_NAME}")
     for name, fits in fields.items():
         if not fits(header[name]):
             raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header[name])} as {name}")
-    if header.get("digest") != (_digest(header) if found == FORMAT else None):
+    if header.get("digest") != (None if found == UNSIGNED else _digest(header)):
         raise ValueError(f"is damaged: {HEADER_NAME} is not what it was saved with")
     header.setdefault("settings", {})  # not in those that were made before there was this field
     if not isinstance(header["settings"], dict):
         raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header['settings'])} as settings")
     if found == UNSIGNED:
-        header |= {"kind": "full" if _LEARNING & set(header["files"]) else "slim", "tables": {}}
+        header |= {"kind": "full" if set(LEARNING_FILES) & set(header["files"]) else "slim", "tables": {}}
     if missing := sorted(NEEDED[header["kind"]] - set(header["files"])):
         raise ValueError(f"is damaged: {HEADER_NAME} lacks the files {missing}")
     return header
@@ -154,187 +476,6 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 _SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {"kind": _is_kind, "tables": _are_tables, "digest": _is_digest}
 
 
-# ---- A checkpoint is a folder of plain files, complete or absent.
-#
-# last/                         everything that going on exactly needs
-#   format.json                 format number, environment, settings, step count, rows of the run's tables, size and
-#                               SHA-256 of every other file, and a SHA-256 of all that
-#   networks.safetensors  optimisers.safetensors  replay.safetensors
-#   graph.npz                   landmarks and edges
-#   generators.json             random generators, counters, running episodes
-#   poses.npy                   where the agent was at each environment step, float32 [N, 3]
-#   landmark_poses.npy          where each landmark was seen, float32 [L, 3]
-# 000200000/                    history: networks in half precision, graph, landmark poses
-# A slim copy has, where it was asked for, poses.npy as well.
-
-TENSOR_FILES = ("networks", "optimisers", "replay")
-LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
-"""What only learning needs; the replay of a long run has gigabytes."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What a checkpoint holds. Only the full kind has `run`, `poses` and all of the agent."""
-
-    agent: AgentState
-    env_id: str
-    spec: EnvSpec
-    env_steps: int
-    run: dict[str, Any] = field(default_factory=dict)
-    """The part that belongs to the run and not to the agent."""
-    poses: Sequence[Array] = ()
-    """Of all environment steps, [n, 3] float32 in pieces."""
-    landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
-    tables: dict[str, Any] = field(default_factory=dict)
-    """By file name what `CsvTable.kept` says of the rows that were written up to here."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Of the run: what its agent was made with."""
-
-
-def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
-    """Write a checkpoint; an older one in its place stays whole until the new one is."""
-    draft, old = folder.with_name(folder.name + ".tmp"), folder.with_name(folder.name + ".old")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        draft.mkdir(parents=True)
-        _write_files(draft, checkpoint, kind)
-        _swap(draft, folder, old)
-    except (OSError, SafetensorError) as error:
-        if not has_no_room(error):
-            raise
-        before = folder.exists() or old.exists()
-        hint = ", the checkpoint before it is whole; free some space and resume." if before else "; free some space."
-        raise SflError(f"The disk is full: {folder} was not saved{hint}") from error
-    finally:
-        # Whatever happened, Ctrl-C included: nothing half-written stays, and the old one is under its own name.
-        shutil.rmtree(draft, ignore_errors=True)
-        if old.exists():
-            os.rename(old, draft if folder.exists() else folder)
-            shutil.rmtree(draft, ignore_errors=True)
-
-
-def _write_poses(path: Path, pieces: Sequence[Array]) -> None:
-    """As `np.save` writes one array, without making one: poses of millions of steps take as much room again."""
-    rows = sum(len(piece) for piece in pieces)
-    with path.open("wb") as file:
-        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 3)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for piece in pieces:
-            file.write(np.ascontiguousarray(piece, "<f4").data)
-
-
-def _swap(draft: Path, folder: Path, old: Path) -> None:
-    if folder.exists():
-        os.rename(folder, old)
-    os.rename(draft, folder)
-    flush(folder.parent)
-
-
-def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
-    state = checkpoint.agent
-    networks = {name: _half(array) for name, array in state.networks.items()} if kind == "small" else state.networks
-    save_file(_contiguous(networks), draft / "networks.safetensors")
-    graph: dict[str, Any] = dict(state.graph)
-    np.savez(draft / "graph.npz", **graph)
-    np.save(draft / "landmark_poses.npy", checkpoint.landmark_poses, allow_pickle=False)
-    counters: dict[str, Any] = {"counters": state.counters}
-    if kind == "full":
-        save_file(_contiguous(state.optimisers), draft / "optimisers.safetensors")
-        save_file(_contiguous(state.replay), draft / "replay.safetensors")
-        counters |= {"generators": state.generators, "run": checkpoint.run}
-    if kind == "full" or (kind == "slim" and len(checkpoint.poses)):
-        _write_poses(draft / "poses.npy", checkpoint.poses)
-    _write_json(draft / "generators.json", counters)
-    files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
-    header = draft / HEADER_NAME
-    _write_json(header, sign_header({**_header(checkpoint, kind), "files": files}))
-    mode = header.stat().st_mode
-    for path in draft.iterdir():
-        path.chmod(mode)  # safetensors makes files that only their owner can read, whatever the umask says
-        flush(path)
-    flush(draft)
-
-
-def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
-    return {
-        "format": FORMAT,
-        "sfl": sfl_version(),
-        "kind": kind,
-        "env": checkpoint.env_id,
-        "observation_shape": [int(length) for length in checkpoint.spec.observation_shape],
-        "action_count": int(checkpoint.spec.action_count),
-        "env_steps": int(checkpoint.env_steps),
-        "tables": checkpoint.tables,
-        "settings": checkpoint.settings,
-    }
-
-
-def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Checkpoint:
-    """Read a checkpoint after checking that it is whole, of this format and made in this environment.
-
-    Without `learning`, what only learning needs is neither read nor checked.
-    """
-    folder = present(folder)
-    header = _checked_header(folder, () if learning else LEARNING_FILES)
-    if header["format"] != FORMAT:
-        _say_that_it_is_old(folder)
-    _check_environment(folder, header, env_id, spec)
-    wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
-    try:
-        tensors = {name: _read_tensors(folder, f"{name}.safetensors", header) for name in wanted}
-        graph = read_arrays(folder / "graph.npz", _size(folder / "graph.npz"))
-        texts = _read_texts(folder / "generators.json")
-        landmarks = read_array(folder / "landmark_poses.npy", _size(folder / "landmark_poses.npy"))
-        walked = "poses.npy" in header["files"]
-        poses = (
-            read_array(folder / "poses.npy", _size(folder / "poses.npy")) if walked else np.zeros((0, 3), np.float32)
-        )
-    except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
-        raise _broken(folder, f"cannot be read ({error})") from error
-    for name, rows in (("landmark_poses.npy", landmarks), ("poses.npy", poses)):
-        if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind != "f" or np.isinf(rows).any():
-            raise _broken(folder, f"is damaged: {name} holds no places [N, 3]")
-    if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
-        raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
-    state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
-    steps, noted = header["env_steps"], (header["tables"], header["settings"])
-    return Checkpoint(state, env_id, spec, steps, texts["run"], (poses,) if walked else (), landmarks, *noted)
-
-
-def _read_texts(file: Path) -> dict[str, dict[str, Any]]:
-    """Counters, and in full checkpoints generators and what belongs to the run."""
-    try:
-        body = json.loads(file.read_bytes())
-    except RecursionError as error:
-        raise ValueError(f"{file.name} is nested too deeply") from error
-    found = {name: body.get(name, {}) for name in ("generators", "counters", "run")} if isinstance(body, dict) else {}
-    if not found or not all(isinstance(part, dict) for part in found.values()):
-        raise ValueError(f"{file.name} does not hold objects by name")
-    return found
-
-
-def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, bytes]]:
-    """The header of a checkpoint and some of its files, those of them that it has.
-
-    Each file is held against its fingerprint in the header, so that files of two checkpoints never mix, even where a
-    run in training replaces one by the other meanwhile: that is an error, and another try succeeds.
-    """
-    folder = present(folder)
-    header, found = _header_of(folder), {}
-    for name in names:
-        if name not in header["files"]:
-            continue
-        try:
-            found[name] = read_bytes(folder / name, header["files"][name]["bytes"])
-        except OSError as error:
-            raise CheckpointError(f"Checkpoint {folder} lacks the file {name}.") from error
-        except FileError as error:
-            raise CheckpointError(f"Checkpoint {folder} is damaged: {error}") from error
-        if hashlib.sha256(found[name]).hexdigest() != header["files"][name]["sha256"]:
-            raise CheckpointError(f"Checkpoint {folder} is damaged: {name} is not what it was saved with.")
-    return header, found
-
-
 def present(folder: Path) -> Path:
     """The folder, or the one a crash between two renames left in its place."""
     old = folder.with_name(folder.name + ".old")
@@ -363,89 +504,6 @@ def exists(folder: Path) -> bool:
     return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()
 
 
-def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    """Exact names and shapes or an error that lists what differs; what is empty in a fresh agent grows freely."""
-    missing, foreign = sorted(set(expected) - set(loaded)), sorted(set(loaded) - set(expected))
-    if missing or foreign:
-        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: missing {missing}, unknown {foreign}.")
-    other = [name for name, array in expected.items() if not _fits(np.shape(loaded[name]), np.shape(array))]
-    if other:
-        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: other shapes of {other}.")
-
-
-def check_state(folder: Path, loaded: AgentState, fresh: AgentState) -> None:
-    """What a checkpoint holds beside networks has the names, shapes and kinds of a fresh agent's.
-
-    Its files may be whole and yet another agent's: folders are put together by hand, and old headers know no settings.
-    Parts that it leaves out altogether are a fresh agent's; further names, such as those of candidates, come and go.
-    """
-    for part in ("graph", "counters", "generators"):
-        found, expected = getattr(loaded, part), getattr(fresh, part)
-        if found and (missing := sorted(set(expected) - set(found))):
-            raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its {part} lack {missing}.")
-    arrays = {name: (loaded.graph[name], array) for name, array in fresh.graph.items() if loaded.graph}
-    other = [name for name, (found, array) in arrays.items() if not _is_such(found, np.asarray(array))]
-    if other:
-        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its graph has another kind of {other}.")
-    counters = {name: (loaded.counters[name], value) for name, value in fresh.counters.items() if loaded.counters}
-    other = [name for name, (found, value) in counters.items() if not _kind(found) & _kind(value)]
-    if other:
-        raise CheckpointError(f"Checkpoint {folder} does not fit the agent: its counters have other kinds of {other}.")
-
-
-def _kind(value: Any) -> set[type]:
-    """What a counter may be that once was this one: of numbers any, and anything in the place of nothing."""
-    plain = json.loads(json.dumps(value, default=_plain))
-    kinds: set[type] = {dict, list, str, int}
-    return kinds if plain is None else {int} if isinstance(plain, int | float) else {type(plain)}
-
-
-def _is_such(found: Array, expected: Array) -> bool:
-    return found.dtype.kind == expected.dtype.kind and _fits(found.shape, expected.shape)
-
-
-def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    pairs = zip(shape, expected, strict=True)
-    return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
-
-
-@functools.cache
-def _say_that_it_is_old(folder: Path) -> None:
-    """Once, however often a program reads it."""
-    note(f"Checkpoint {folder} is of an older format, which does not protect its own header; it is read as it is.")
-
-
-def _header_of(folder: Path) -> Header:
-    try:
-        return read_header(folder)
-    except ValueError as error:
-        raise _broken(folder, str(error)) from error
-
-
-def _checked_header(folder: Path, but: Sequence[str]) -> Header:
-    header = _header_of(folder)
-    for name, expected in header["files"].items():
-        if name in but:
-            continue
-        path = folder / name
-        if not path.is_file():
-            raise _broken(folder, f"lacks the file {name}")
-        if path.stat().st_size != expected["bytes"]:
-            raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
-        if _fingerprint(path)["sha256"] != expected["sha256"]:
-            raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
-    return header
-
-
-def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spec: EnvSpec) -> None:
-    found = (header["env"], tuple(header["observation_shape"]), header["action_count"])
-    expected = (env_id, tuple(spec.observation_shape), spec.action_count)
-    if found != expected:
-        names = ("environment {}", "observations {}", "{} actions")
-        made, now = (", ".join(map(str.format, names, values)) for values in (found, expected))
-        raise CheckpointError(f"Checkpoint {folder} was made in another environment: {made}; here: {now}.")
-
-
 def _broken(folder: Path, what: str) -> CheckpointError:
     good = last_good(folder.parent, folder)
     hint = f"The last good checkpoint is {good}." if good else "There is no other checkpoint in this run."
@@ -472,36 +530,3 @@ def _whole_steps(folder: Path) -> int | None:
 def _is(path: Path, expected: Mapping[str, Any]) -> bool:
     """A file of this size and these contents; the size is asked first, as a pipe or a device may have no end."""
     return path.is_file() and path.stat().st_size == expected["bytes"] and _fingerprint(path) == expected
-
-
-def _size(path: Path) -> int:
-    """Its contents were checked: it may be as large as it is."""
-    return path.stat().st_size
-
-
-def _read_tensors(folder: Path, name: str, header: Header) -> dict[str, Array]:
-    return dict(load_file(folder / name)) if name in header["files"] else {}
-
-
-def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    # safetensors writes the memory as it lies; ascontiguousarray would turn scalars into vectors.
-    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
-
-
-def _half(array: Array) -> Array:
-    return array.astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, default=_plain) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from sfl.api import Agent, EnvSpec, Policy, Step
 from sfl.config import to_json
-from sfl.errors import CheckpointError, SflError, UsageError
+from sfl.errors import SflError, UsageError
 from sfl.files import has_no_room
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
@@ -329,7 +329,9 @@ class TrainingRun:
         """Go on from the run's last checkpoint."""
         self.folder = found
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
-        _require_complete(found, loaded.run)
+        if not loaded.run:
+            raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
+        checkpoint.require_resumable(found.last, loaded)
         folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
         self._noted = loaded.tables
@@ -351,11 +353,3 @@ class TrainingRun:
         self.lend_explorer(loaded.run.get("explorer"))
         for index in self.session.restore(loaded.run["session"]):
             note(f"environment {index} did not repeat its episode; this run is not exact.")
-
-
-def _require_complete(found: RunFolder, run: dict[str, Any]) -> None:
-    if not run:
-        raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
-    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
-    if missing := sorted(needed - set(run)):
-        raise CheckpointError(f"Checkpoint {found.last} lacks the keys {missing} in generators.json.")
