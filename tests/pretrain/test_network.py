@@ -30,7 +30,7 @@ from sfl.pretrain.networks import NETWORKS, Name, prepare_network, train_network
 from sfl.pretrain.networks import network_command as command
 from sfl.pretrain.train import Curve, descend
 from sfl.pretrain.walks import Walks
-from sfl.run.pretraining import pretraining_of
+from sfl.run.inputs import pretraining_of
 from sfl.run.stopping import StopRequest
 from sfl.seeding import spawn
 

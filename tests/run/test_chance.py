@@ -13,7 +13,7 @@ import pytest
 
 from sfl.run import checkpoint
 from sfl.run import train as train_module
-from sfl.run.chance import keep_rows, random_rows, read_random, split_off
+from sfl.run.chance import random_rows, read_random, split_off, write_random_rows
 from sfl.run.compare import ask, outcome_cells
 from sfl.run.evaluate import EpisodeRow, Label, eval_tasks
 from sfl.run.folder import RunFolder, read_episodes
@@ -134,14 +134,14 @@ def test_a_run_of_the_random_policy_needs_none(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_whole_is_not_written(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     row = EpisodeRow("e", "random", "world", "", "", 0, 0, "any", 0, 9, 1, 4, "reached")
-    keep_rows(folder, [row])
+    write_random_rows(folder, [row])
 
     def broken() -> Any:
         yield replace(row, pair=1)
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        keep_rows(folder, broken())
+        write_random_rows(folder, broken())
     assert read_random(tmp_path) == [row]
     assert [path.name for path in tmp_path.iterdir()] == ["random.csv"]
 

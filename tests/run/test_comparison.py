@@ -15,7 +15,7 @@ from sfl.api import Array, Explanation, Observation
 from sfl.errors import UsageError
 from sfl.registry import make_agent
 from sfl.run.compare import TaskSet
-from sfl.run.evaluate import evaluate as pose
+from sfl.run.evaluate import evaluate as evaluate_tasks
 from sfl.worlds import MiniGridConfig, make_env
 
 FOURROOM = experiments.get("random-fourroom")
@@ -88,7 +88,7 @@ def test_it_is_the_evaluation_of_a_run(tasks: TaskSet) -> None:
     """The same rows as training writes for the same seed."""
     agent = make_agent(FOURROOM.agent, tasks.spec(), 3)
     rows = sfl.evaluate(agent, tasks, seed=3)
-    assert rows == pose(agent, FOURROOM.env, list(tasks), seed=3)
+    assert rows == evaluate_tasks(agent, FOURROOM.env, list(tasks), seed=3)
 
 
 def test_a_plain_list_needs_worlds(tasks: TaskSet) -> None:

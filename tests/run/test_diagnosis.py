@@ -13,9 +13,8 @@ from sfl import experiments
 from sfl.api import AgentState, EnvSpec
 from sfl.cli.commands import configure
 from sfl.run import checkpoint
-from sfl.run.chance import Share
+from sfl.run.chance import Share, wilson
 from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
-from sfl.run.evaluate import wilson
 from sfl.run.exams import EXAM, save_exam
 from sfl.run.folder import RunFolder
 from sfl.worlds.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam

@@ -17,8 +17,7 @@ from PIL import Image
 from sfl.errors import CheckpointError, UsageError
 from sfl.run.compare import evaluate_run, outcome_cells
 from sfl.run.evaluate import eval_tasks
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, config_spec, env_spec, load_run, read_episodes
+from sfl.run.folder import RunFolder, config_spec, env_spec, export, load_run, read_episodes
 from sfl.run.metrics import columns
 from sfl.run.report import report_cells, summarise_runs
 from sfl.run.settings import EvalConfig

@@ -22,8 +22,7 @@ from sfl.run import exams
 from sfl.run.compare import evaluate_run
 from sfl.run.evaluate import eval_tasks, evaluate
 from sfl.run.exams import EXAM, read_exam, save_exam
-from sfl.run.export import export
-from sfl.run.folder import config_spec, load_run
+from sfl.run.folder import config_spec, export, load_run
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.sfl import SFL

@@ -15,8 +15,7 @@ from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, TrailConfig
 from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.registry import agent_name, make_agent
 from sfl.run.checkpoint import LEARNING_FILES
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, config_spec, load_run
+from sfl.run.folder import RunFolder, config_spec, export, load_run
 from sfl.run.lend import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
 from sfl.run.poses import Squares
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig

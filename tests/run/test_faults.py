@@ -23,8 +23,7 @@ from sfl.run import checkpoint, folder
 from sfl.run import log as boards_module
 from sfl.run.checkpoint import sign_header as signed
 from sfl.run.evaluate import evaluate
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, load_run
+from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.log import Boards, Progress, note
 from sfl.run.report import summarise_runs
 from sfl.run.stopping import RunStoppedError, StopRequest

@@ -15,7 +15,7 @@ from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.pretrain.config import NetworkRecipe
 from sfl.pretrain.train import training_card
-from sfl.run.pretraining import Pretraining, pretraining_of, spent_by_card
+from sfl.run.inputs import Pretraining, pretraining_of, spent_by_card
 
 from ..pretrain.made import made_walks
 

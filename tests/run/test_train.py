@@ -19,8 +19,7 @@ from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.compare import evaluate_run
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
+from sfl.run.folder import RunFolder, config_spec, export, load_run, read_episodes
 from sfl.run.log import read_columns
 from sfl.run.machine import resident_megabytes
 from sfl.run.metrics import MACHINE

@@ -22,8 +22,7 @@ from sfl.errors import CheckpointError, UsageError
 from sfl.method.config import FrameConfig, FrameSFLConfig, SuccessorConfig
 from sfl.run import inputs
 from sfl.run.compare import evaluate_run
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, create, load_run, read_config, usable_config
+from sfl.run.folder import RunFolder, create, export, load_run, read_config, usable_config
 from sfl.run.settings import EvalConfig, Experiment
 from sfl.run.train import resume, train
 from sfl.studio.curves import settings

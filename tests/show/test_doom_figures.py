@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from sfl.method.config import EdgeConfig, FrameConfig, FrameSFLConfig, LandmarkConfig, NavigatorConfig, SuccessorConfig
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, load_run
+from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.indicators import Leg
 from sfl.run.log import read_columns
 from sfl.run.settings import Experiment

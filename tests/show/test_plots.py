@@ -13,7 +13,7 @@ from sfl import experiments
 from sfl.errors import UsageError
 from sfl.run.checkpoint import sign_header as signed
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
-from sfl.run.export import export
+from sfl.run.folder import export
 from sfl.run.train import train
 from sfl.show.curves import steps_text, success_curve, success_figure
 from sfl.show.draw import draw

@@ -196,7 +196,7 @@ def _bench_rows(options: BenchOptions) -> list[Any]:
 
 def export(options: ExportOptions) -> int:
     """Copy a run."""
-    from sfl.run.export import export as copy_run
+    from sfl.run.folder import export as copy_run
 
     print(copy_run(options.run, options.out, options.history, options.poses).path)
     return 0

@@ -26,9 +26,9 @@ from sfl.pretrain.config import EncoderJudgement, EncoderRecipe, LearningConfig
 from sfl.pretrain.evaluate import PlaceRow, judge_encoder, place_cells
 from sfl.pretrain.objectives import Distillation, PlaceContrast, PlaceDraw
 from sfl.pretrain.walks import Walks, collect, recolour
+from sfl.run.inputs import cards_in
 from sfl.run.log import note, write_rows
 from sfl.run.machine import prepare, sfl_version
-from sfl.run.pretraining import cards_in
 from sfl.run.stopping import StopRequest
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds.mazes.load import check_free, write_whole

@@ -21,9 +21,9 @@ from sfl.reproduce.plan import checkpoint_steps, run_folder
 from sfl.reproduce.tables import Entry, last_value
 from sfl.run.checkpoint import present
 from sfl.run.folder import RunFolder, read_config
+from sfl.run.inputs import Pretraining, pretraining_of
 from sfl.run.log import read_columns
 from sfl.run.machine import machine_words
-from sfl.run.pretraining import Pretraining, pretraining_of
 
 BEFORE = "pre-training"
 """The phase in other mazes."""

@@ -10,8 +10,8 @@
       landmark_poses.npy          where each landmark was seen, float32 [L, 3]
     000200000/                    history: networks in half precision, graph, landmark poses
 
-A slim copy (`sfl export`) has, where it was asked for, poses.npy as well. In this order: what a checkpoint holds, how it
-is saved, loaded and held against an agent, its header, and what a crash may leave beside it.
+A slim copy (`sfl export`) has, where it was asked for, poses.npy as well. In this order: what a checkpoint holds, how
+it is saved, loaded and held against an agent, its header, and what a crash may leave beside it.
 """
 
 from __future__ import annotations

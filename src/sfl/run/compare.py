@@ -1,4 +1,8 @@
-"""Evaluate a run that is on disk: its own levels again, or a start and goal of the user's."""
+"""Evaluation on demand: a run that is on disk, or any method that has the agent protocol.
+
+First `evaluate_run`: the run's own levels again, or a start and goal of the user's, and the table of outcomes. Then the
+public `sfl.tasks_of` and `sfl.evaluate`, by which methods are compared on the same tasks in the same worlds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from sfl.config import require
 from sfl.errors import UsageError
 from sfl.run.chance import OUTCOMES, beside_text, is_random, random_rows, share_of, shown
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, Label, eval_tasks
-from sfl.run.evaluate import evaluate as pose
+from sfl.run.evaluate import evaluate as evaluate_tasks
 from sfl.run.folder import LAST, LoadedRun, config_spec, env_spec, load_run
 from sfl.run.goals import parse_pose, read_goal
 from sfl.run.settings import MOST_EPISODES, Experiment
@@ -38,8 +42,14 @@ class Asked:
     def rows(self) -> list[EpisodeRow]:
         """What becomes of them."""
         config = self.run.experiment
-        parallel = config.eval.parallel
-        return pose(self.run.agent, config.env, self.tasks, seed=self.run.seed, parallel=parallel, label=self.run.label)
+        return evaluate_tasks(
+            self.run.agent,
+            config.env,
+            self.tasks,
+            seed=self.run.seed,
+            parallel=config.eval.parallel,
+            label=self.run.label,
+        )
 
     def random_rows(self) -> list[EpisodeRow]:
         """What the random policy makes of the same tasks; nothing beside a run of the random policy."""
@@ -150,8 +160,6 @@ def outcome_cells(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow] = ())
     return cells
 
 
-# ---- Methods side by side: the same tasks in the same worlds, posed to whatever has the agent protocol.
-
 POLICY_METHODS = ("begin_episode", "act", "explain")
 """What an evaluation calls; an agent also has `policy(seed)`, which gives a frozen copy with these."""
 
@@ -210,7 +218,7 @@ def evaluate(
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
     spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
     checked = CheckedAgent(agent, spec)
-    return pose(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
+    return evaluate_tasks(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
 
 
 def _require_seed(seed: Any) -> None:

@@ -1,4 +1,7 @@
-"""How sure a share of successes is."""
+"""Evaluation: tasks are posed to a frozen policy, and a row is written of what became of each.
+
+First what a row holds, then `evaluate`, then the queue of tasks, and what metrics a set of rows makes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from sfl.api import Agent, Episode, Policy, Session, Step
 from sfl.errors import SflError
@@ -20,20 +22,6 @@ from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import EnvConfig, Task
 from sfl.worlds.session import Env, EnvSession
-
-
-def wilson(successes: int, tries: int) -> tuple[float, float]:
-    """95% confidence interval of a share, in percent: Wilson's, which has a width even where all or none succeed."""
-    z = float(stats.norm.ppf(0.975))
-    share, weight = successes / tries, z * z / tries
-    middle = (share + weight / 2) / (1 + weight)
-    half = z / (1 + weight) * ((share * (1 - share) + weight / 4) / tries) ** 0.5
-    # At the ends it is exact, whatever rounding makes of it.
-    low, high = 0.0 if successes == 0 else middle - half, 1.0 if successes == tries else middle + half
-    return 100 * low, 100 * high
-
-
-# ---- Evaluation: pose tasks to a frozen policy and write down what became of each.
 
 NOT_TRIVIAL = ("not trivial", "their success %")
 """Headings of the columns without the tasks whose goal lies within reach of their start."""
@@ -100,7 +88,7 @@ def evaluate(
     """
     if not tasks:
         return []
-    policy, queue = pose(agent, tasks, seed)
+    policy, queue = freeze(agent, tasks, seed)
     label = label or Label(seed=seed)
     if isinstance(worlds, Sequence):
         return _play(policy, EnvSession(worlds, queue), tasks, queue, _columns_of(worlds[0], label), watch)
@@ -118,8 +106,8 @@ def evaluate(
         session.close()
 
 
-def pose(agent: Agent | Policy, tasks: Sequence[Task], seed: int) -> tuple[Policy, TaskQueue]:
-    """Whoever is asked, an agent as its frozen policy, and the episodes; all chance in both comes from `seed`."""
+def freeze(agent: Agent | Policy, tasks: Sequence[Task], seed: int) -> tuple[Policy, TaskQueue]:
+    """The policy that is evaluated, an agent's frozen one, and the episodes; all chance in both comes from `seed`."""
     rng = spawn(seed, ["eval"])["eval"]
     policy: Policy = agent.policy(draw_seed(rng)) if hasattr(agent, "policy") else agent
     return policy, TaskQueue(tasks, rng)

@@ -1,4 +1,8 @@
-"""The folder of a run: where everything is, and how to get a finished or broken-off run back."""
+"""The folder of a run: where everything is, and how to get a finished or broken-off run back.
+
+In this order: names of files, making a new folder, config.json, the lock on a folder, a run read back (`load_run`), its
+evaluation rows, and a slim copy of it (`export`).
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,11 @@ import numpy as np
 from sfl.api import Agent, AgentState, Array, EnvSpec
 from sfl.config import MOST, from_json, require, to_json
 from sfl.errors import CheckpointError, FileError, UsageError
-from sfl.files import MEGABYTE, read_json, read_text, write_text
+from sfl.files import MEGABYTE, copy_file, read_json, read_text, write_text
 from sfl.registry import AgentConfig, agent_name, make_agent
 from sfl.run import checkpoint, inputs
-from sfl.run import checkpoint as checkpoint_header
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
-from sfl.run.log import CsvTable, damage, note, read_columns
+from sfl.run.log import MOST_ROWS, CsvTable, damage, note, read_columns
 from sfl.run.machine import prepare
 from sfl.run.metrics import columns
 from sfl.run.settings import Experiment
@@ -116,7 +119,7 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
         _start_over(path, experiment, seed)
     try:
         write_text(path / "system.json", json.dumps(facts, indent=2) + "\n")
-        inputs.keep(path, experiment)
+        inputs.copy_inputs(path, experiment)
         write_text(path / "config.json", _settings(experiment, seed))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
@@ -374,7 +377,7 @@ def own_episodes(run: RunFolder) -> list[EpisodeRow]:
 def _noted_tables(run: RunFolder) -> dict[str, Any]:
     """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
     try:
-        return dict(checkpoint_header.read_header(checkpoint.present(run.last))["tables"])
+        return dict(checkpoint.read_header(checkpoint.present(run.last))["tables"])
     except (CheckpointError, ValueError):
         return {}
 
@@ -398,3 +401,59 @@ def _episode_row(row: dict[str, Any]) -> EpisodeRow:
     if found.success not in (0, 1):
         raise ValueError(f"success is 0 or 1, not {found.success}")
     return found
+
+
+EXPORTED = (
+    "config.json",
+    "system.json",
+    "train.csv",
+    "eval.csv",
+    "episodes.csv",
+    "random.csv",
+    "tasks.json",
+    "exam.npz",
+)
+
+
+def export(path: Path | str, out: Path | str | None = None, history: int = 0, poses: bool = False) -> RunFolder:
+    """Copy configuration, inputs, tables and the last checkpoint without replay and optimiser.
+
+    With so many checkpoints of the `history`, spread over the run, and with the `poses` of all its steps.
+    """
+    require(history >= 0, f"--history must be 0 or more, got {history}.")
+    experiment, seed = usable_config(path)
+    source = RunFolder(Path(path))
+    target = RunFolder(Path(out) if out else Path(f"{experiment.name}-seed-{seed:04d}"))
+    if target.path.exists():
+        raise UsageError(f"{target.path} exists already; choose another place with --out.")
+    spec = config_spec(experiment.env, experiment.train.env_count)
+    loaded = checkpoint.load(source.last, world_name(experiment.env), spec, learning=False)
+    if not poses:
+        loaded = replace(loaded, poses=())
+    draft = target.path.with_name(target.path.name + ".tmp")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        for name in EXPORTED:
+            if (source.path / name).exists():
+                copy_file(source.path / name, draft / name, MOST_ROWS)
+        if (source.path / inputs.FOLDER).is_dir():
+            _copy_folder(source.path / inputs.FOLDER, draft / inputs.FOLDER)
+        checkpoint.save(RunFolder(draft).last, loaded, "slim")
+        for name in _spread(source, loaded.env_steps, history):
+            _copy_folder(source.checkpoints / name, RunFolder(draft).checkpoints / name)
+        draft.rename(target.path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=lambda one, copy: copy_file(Path(one), Path(copy), MOST_ROWS))
+
+
+def _spread(source: RunFolder, last: int, count: int) -> list[str]:
+    """Names of up to `count` checkpoints of the history before step `last`, spread over the run."""
+    names = [name for name in source.history_names() if int(name) < last]
+    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
+    return [names[place] for place in places]

@@ -1,4 +1,8 @@
-"""Where the agent truly was: known to the run only, for pictures and for the metrics that judge the graph."""
+"""Where the agent truly was: known to the run only, for pictures and for the metrics that judge the graph.
+
+Squares of a world and how often they were visited, the poses of training, those of landmarks and edges, and of one
+episode.
+"""
 
 from __future__ import annotations
 
@@ -110,9 +114,6 @@ def edge_ends(graph: Mapping[str, Array], poses: Array) -> Array:
     """Where the edges between landmarks at `poses` [L, 3] begin and end, [E, 4] x1, y1, x2, y2."""
     sources, targets = (np.asarray(graph.get(f"edge_{end}", ()), np.int64) for end in ("sources", "targets"))
     return np.concatenate([poses[sources, :2], poses[targets, :2]], axis=1)
-
-
-# ---- Where an episode has been, for pictures of it.
 
 
 class PathRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):

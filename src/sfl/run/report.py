@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from sfl.errors import UsageError
-from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off
+from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off, wilson
 from sfl.run.diagnosis import Facts, Finding, Level, diagnose, finding_line, goals_unseen, read_facts, run_title
-from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, wilson
+from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
 from sfl.run.folder import RunFolder, own_episodes, read_episodes
 
 PERCENT = (0.0, 100.0)

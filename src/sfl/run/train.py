@@ -15,16 +15,16 @@ from sfl.errors import SflError, UsageError
 from sfl.files import has_no_room
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
-from sfl.run.chance import is_random, keep_rows, kept_rows, random_rows
+from sfl.run.chance import is_random, random_rows, usable_random_rows, write_random_rows
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators
+from sfl.run.inputs import pretraining_of
 from sfl.run.lend import Explorer, lend_explorer
 from sfl.run.log import Boards, CsvTable, Progress, note
 from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, system_facts
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
-from sfl.run.pretraining import pretraining_of
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.run.sight import kind_in, look
@@ -286,11 +286,11 @@ class TrainingRun:
             self.random = []
             return
         name, parallel = self.experiment.name, self.experiment.eval.parallel
-        self.random = kept_rows(self.folder, name, self.seed, self.tasks)
+        self.random = usable_random_rows(self.folder, name, self.seed, self.tasks)
         if self.random is None:
             label = Label(name, seed=self.seed)
             rows = random_rows(self.experiment.env, self.tasks, label, parallel, lambda *_: stop.check())
-            keep_rows(self.folder, rows)
+            write_random_rows(self.folder, rows)
             self.random = rows
 
     def save(self, history: bool) -> None:

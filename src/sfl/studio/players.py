@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfl.api import Array, Explanation, Observation, Policy, Step, WeighingPolicy
-from sfl.run.evaluate import pose as pose_tasks
+from sfl.run.evaluate import freeze
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import rollout
 from sfl.run.worlds import open_world
@@ -48,7 +48,7 @@ class Player:
         self._trivial = open_world(config).solved_at_start(task) if isinstance(task.goal, tuple) else False
         self._known = poses_agree(run)
         with _POLICIES:
-            policy, self._queue = pose_tasks(run.agent, [task], seed)
+            policy, self._queue = freeze(run.agent, [task], seed)
         self._env = make_env(config)
         self._eye = _Eye(policy, self._env)
 
