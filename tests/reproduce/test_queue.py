@@ -27,7 +27,7 @@ from sfl.reproduce.engine import (
 )
 from sfl.reproduce.plan import progress_of
 from sfl.run.evaluate import EPISODE_COLUMNS
-from sfl.run.folder import RunFolder, held
+from sfl.run.folder import RunFolder, locked
 from sfl.run.train import resume, train
 
 from .planning import random_runs
@@ -107,7 +107,10 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
     (run,) = random_runs(tmp_path, seeds=1)
     run.path.mkdir(parents=True)
     (run.path / "train.csv").write_text("env_steps\n")
-    with held(run.path), pytest.raises(UsageError, match=r"seed-0000 is being written by another process; wait for it"):
+    with (
+        locked(run.path),
+        pytest.raises(UsageError, match=r"seed-0000 is being written by another process; wait for it"),
+    ):
         start_words(run, tmp_path, run.path)
     assert (run.path / "train.csv").is_file()
     assert start_words(run, tmp_path, run.path)[0] == "train"
@@ -117,7 +120,7 @@ def test_a_run_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
     (run,) = random_runs(tmp_path, seeds=1)
     made = train(run.experiment, 0, tmp_path, "cpu")
     before = made.episodes.read_bytes()
-    with held(made.path), pytest.raises(UsageError, match="is being written by another process"):
+    with locked(made.path), pytest.raises(UsageError, match="is being written by another process"):
         resume(made.path, device="cpu")
     resume(made.path, device="cpu")
     assert made.episodes.read_bytes() == before

@@ -467,7 +467,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(
     other = random_experiment(steps=340)
     with pytest.raises(UsageError, match=r"a run of other settings without a checkpoint\. Delete .*seed-0000, or"):
         train(other, 0, tmp_path / "runs", "cpu")
-    with folder.held(path), pytest.raises(UsageError, match="is being written by another process"):
+    with folder.locked(path), pytest.raises(UsageError, match="is being written by another process"):
         train(random_experiment(), 0, tmp_path / "runs", "cpu")
     again = train(random_experiment(), 0, tmp_path / "runs", "cpu")
     assert "was stopped before its first checkpoint; it starts over." in capsys.readouterr().err

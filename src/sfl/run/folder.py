@@ -133,7 +133,7 @@ def _settings(experiment: Experiment, seed: int) -> str:
 
 def _start_over(path: Path, experiment: Experiment, seed: int) -> None:
     """Empty the folder of the same run, which was killed before its first checkpoint."""
-    with held(path):
+    with locked(path):
         _require_the_same_without_a_checkpoint(path, experiment, seed)
         for part in path.iterdir():
             shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -247,7 +247,7 @@ def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """One process at a time makes a run: two would mix their rows. The lock, on the folder, ends with the process."""
     folder = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # in its place may be a pipe
     try:
@@ -262,7 +262,7 @@ def held(path: Path) -> Iterator[None]:
 
 def require_idle(path: Path) -> None:
     """Nobody makes the run in this folder."""
-    with held(path):
+    with locked(path):
         pass
 
 

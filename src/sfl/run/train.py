@@ -102,7 +102,7 @@ def _new_run(
             facts["explorer_checkpoint"] = run.explorer.checkpoint
         run.folder = folder.create(path, experiment, seed, facts)
         note(observations)
-        with folder.held(path):
+        with folder.locked(path):
             run.world.save_tasks(path, experiment.eval)
             yield run
     finally:
@@ -116,7 +116,7 @@ def _continued_run(
     """A run as its last checkpoint has it."""
     run = TrainingRun(experiment, seed, prepare(device, threads), found.path)
     try:
-        with folder.held(found.path):
+        with folder.locked(found.path):
             folder.tidy(found)
             run.restore(found)
             yield run

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sfl.run import machine as limits
+from sfl.run import machine
 from sfl.run.machine import cores_left, memory_left
 
 
 def lend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, files: dict[str, str]) -> None:
     """Control groups as Linux shows them, this process in one of them."""
-    monkeypatch.setattr(limits, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(limits, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(machine, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     named = {"proc/self/cgroup": group, "proc/meminfo": "MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n"}
     for name, text in {**named, **{f"cgroup/{name}": text for name, text in files.items()}}.items():
@@ -66,6 +66,6 @@ def test_containers_lend_less_than_there_is(
 
 
 def test_where_the_system_does_not_say_it_is_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PROC", tmp_path)
+    monkeypatch.setattr(machine, "PROC", tmp_path)
     assert cores_left() >= 1
     assert memory_left() > 0
