@@ -206,17 +206,17 @@ class DoomLoop:
 
 def fill_landmarks(agent: SFLAgent, count: int) -> None:
     """Landmarks of random states in a graph of six edges each."""
-    memory, source = agent.memory, agent.representation
+    known, source = agent.landmarks, agent.representation
     assert isinstance(source, FrameRepresentation)
     generator = torch.Generator().manual_seed(draw_seed(spawn(0, ["landmarks"])["landmarks"]))
     states = torch.randn(count, source.state_dim, generator=generator).numpy()  # features have mean 0 and deviation 1
     for index in range(count):
-        memory.set.add(index, 0)
-    filled = memory.state() | {"observations": states}
+        known.set.add(index, 0)
+    filled = known.state() | {"observations": states}
     filled["psi"] = np.zeros((count, source.dim), np.float32)
-    filled["history"] = np.zeros((memory.config.window, 0, count), np.float32)
-    memory.load_state(filled)
-    memory.refresh(source)
+    filled["history"] = np.zeros((known.config.window, 0, count), np.float32)
+    known.load_state(filled)
+    known.refresh(source)
     agent.statistics = ring_statistics(count)
     agent._form_edges()
 
@@ -265,7 +265,7 @@ def _shares(loop: DoomLoop, seconds: float) -> dict[str, float]:
 
 def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     """Time of each piece of work by itself, waited for."""
-    source, memory = loop.agent.representation, loop.agent.memory
+    source, known = loop.agent.representation, loop.agent.landmarks
     assert isinstance(source, FrameRepresentation)
     envs = np.arange(-(-bench.env_count // 2))
     frames = np.random.default_rng(0).integers(0, 256, size=(len(envs), 120, 160, 3), dtype=np.uint8)
@@ -283,9 +283,9 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     actions: dict[str, Callable[[], int]] = {
         "a gradient step": learn,
         f"encoding {len(envs)} frames": repeated(lambda: source.perceive(frames, envs)),
-        f"localizing {len(envs)} states": repeated(lambda: memory.see(source, states, envs)),
+        f"localizing {len(envs)} states": repeated(lambda: known.localize(source, states, envs).decisions()),
     }
     with torch.no_grad():
         turns = {name: waited_for(action, bench.device) for name, action in actions.items()}
         rates = {name: rate_of(turn, 0.1 * bench.seconds) for name, turn in turns.items()}
-    return [row("doom", f"{memory.set.count} landmarks: {name}", 1e3 / rate, "ms") for name, rate in rates.items()]
+    return [row("doom", f"{known.set.count} landmarks: {name}", 1e3 / rate, "ms") for name, rate in rates.items()]

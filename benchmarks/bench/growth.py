@@ -13,9 +13,9 @@ from benchmarks.bench.timing import Action, median_ratio, repeats_for, take_turn
 from torch import Tensor
 from torch.nn import functional
 
-from sfl.method.config import EdgeConfig
+from sfl.method.config import EdgeConfig, LandmarkConfig
 from sfl.method.edges import EdgeStatistics, form_edges
-from sfl.method.landmarks import LandmarkSet, Localizer
+from sfl.method.landmarks import Landmarks, LandmarkSet
 from sfl.method.planner import Planner
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes
@@ -41,16 +41,16 @@ def measure_growth(sizes: Sizes) -> list[Row]:
 def _localizing(count: int, sizes: Sizes) -> list[Row]:
     """SFS and its median over the bare product of the same states with the same landmarks, a row for each landmark.
 
-    The localizer keeps a column for each landmark, which is faster for few states; the bare product in that layout is
+    Keys are kept with a column for each landmark, which is faster for few states; the bare product in that layout is
     reported beside.
     """
-    psi, localizer = _random_unit(ENVIRONMENTS, sizes.features, "states"), filled_localizer(count, sizes.features)
-    envs, columns, rows = np.arange(ENVIRONMENTS), localizer.rows.mT, localizer.rows.contiguous()
+    psi, known = _random_unit(ENVIRONMENTS, sizes.features, "states"), filled_landmarks(count, sizes.features)
+    envs, columns, rows = np.arange(ENVIRONMENTS), known.keys.mT, known.keys.contiguous()
     with torch.no_grad():
         actions: dict[str, Action] = {
             "product": lambda: psi @ rows.mT,
             "columns": lambda: psi @ columns,
-            "localize": lambda: localizer.smooth(localizer.similarity(psi), envs),
+            "localize": lambda: known.medians.slide(known.similarity(psi), envs),
         }
         for _ in range(2 * WINDOW):
             actions["localize"]()
@@ -82,15 +82,15 @@ def _planning(count: int, sizes: Sizes) -> list[Row]:
     return [row("graph", f"{count} landmarks: {name}", 1e3 * median(seconds[name]), "ms") for name in actions]
 
 
-def filled_localizer(count: int, features: int) -> Localizer:
+def filled_landmarks(count: int, features: int) -> Landmarks:
     """Random landmarks, and environments that have seen enough for medians."""
-    localizer = Localizer(features, WINDOW, torch.device("cpu"))
-    localizer.set_rows(_random_unit(count, features, "landmarks"), same_landmarks=False)
+    known = Landmarks(LandmarkConfig(window=WINDOW), features, torch.device("cpu"))
+    known.set_keys(_random_unit(count, features, "landmarks"), same_landmarks=False)
     for env in range(ENVIRONMENTS):
-        localizer.reset(env)
+        known.begin_episode(env)
     for _ in range(WINDOW):
-        localizer.smooth(localizer.similarity(_random_unit(ENVIRONMENTS, features, "states")), np.arange(ENVIRONMENTS))
-    return localizer
+        known.medians.slide(known.similarity(_random_unit(ENVIRONMENTS, features, "states")), np.arange(ENVIRONMENTS))
+    return known
 
 
 def ring_statistics(count: int) -> EdgeStatistics:
@@ -105,17 +105,15 @@ def ring_statistics(count: int) -> EdgeStatistics:
 
 def _weigh_landmarks(count: int, features: int) -> float:
     """Megabytes that landmarks, their medians and their transitions add to a process."""
-    filled_localizer(2, features)  # what torch loads on first use is not the landmarks'
+    filled_landmarks(2, features)  # what torch loads on first use is not the landmarks'
     gc.collect()
     before = resident_megabytes("VmRSS")
-    landmarks, localizer, statistics = LandmarkSet(count), filled_localizer(count, features), ring_statistics(count)
+    landmarks, known, statistics = LandmarkSet(count), filled_landmarks(count, features), ring_statistics(count)
     for index in range(count):
         landmarks.add(origin=index, step=index)
     gc.collect()
     after = resident_megabytes("VmRSS")
-    assert (
-        landmarks.count == len(localizer.rows) == len(form_edges(statistics, EdgeConfig(), count).matrix().indptr) - 1
-    )
+    assert landmarks.count == len(known.keys) == len(form_edges(statistics, EdgeConfig(), count).matrix().indptr) - 1
     return after - before
 
 

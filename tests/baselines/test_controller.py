@@ -58,7 +58,7 @@ def test_from_one_place_it_walks_either_way_as_each_goal_asks(walker: Controller
     for env, goal in enumerate([8, 2]):
         policy.begin_episode(env, one_hot(goal, LENGTH))
     policy.act(np.stack([one_hot(5, LENGTH)] * 2), np.arange(2))
-    to_the_end, to_the_start = (policy.weigh(env).values for env in (0, 1))
+    to_the_end, to_the_start = (policy.action_values(env).values for env in (0, 1))
     assert to_the_end[1] > 2 * to_the_end[0]
     assert to_the_start[0] > 2 * to_the_start[1]
 

@@ -11,7 +11,7 @@ import pytest
 
 import sfl
 from sfl import experiments
-from sfl.api import Array, Explanation, Observation
+from sfl.api import Array, Decision, Observation
 from sfl.errors import UsageError
 from sfl.registry import make_agent
 from sfl.run.compare import TaskSet
@@ -34,8 +34,8 @@ class Forward:
     def act(self, observations: Array, env_indices: Array) -> Any:
         return np.full(len(env_indices), self.action)
 
-    def explain(self, env_index: int) -> Explanation:
-        return Explanation()
+    def explain(self, env_index: int) -> Decision:
+        return Decision()
 
 
 class Silent(Forward):
@@ -111,7 +111,7 @@ def test_a_plain_list_needs_worlds(tasks: TaskSet) -> None:
         (Forward(-1), "Forward.act must return actions from 0 to 3"),
         (Forward(0.5), r"Forward.act must return 8 whole numbers, got float64 of shape \(8,\)"),
         (Forward, "Forward is a class; give an object of it"),
-        (Silent(), "Silent.explain must return an sfl.api.Explanation, got NoneType"),
+        (Silent(), "Silent.explain must return an sfl.api.Decision, got NoneType"),
     ],
 )
 def test_what_is_no_agent_is_refused(agent: Any, message: str, tasks: TaskSet) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfl.api import Explanation
+from sfl.api import Decision
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
@@ -36,7 +36,7 @@ def test_budget_ends_an_episode() -> None:
 
 
 def test_no_route_is_an_outcome_of_its_own_unless_the_goal_was_reached() -> None:
-    lost = Walk(explanation=Explanation(route_found=False))
+    lost = Walk(explanation=Decision(route_found=False))
     rows = evaluate(lost, [Corridor(limit=6)], corridor_tasks(50, 2))
     assert [row.outcome for row in rows] == ["no_route", "reached"]
 

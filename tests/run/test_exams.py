@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.api import Array, Explanation, Transitions
+from sfl.api import Array, Decision, Transitions
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
@@ -232,8 +232,8 @@ class Spy:
         self.given.append((observations, env_indices))
         return np.zeros(len(env_indices), int)
 
-    def explain(self, env_index: int) -> Explanation:
-        return Explanation()
+    def explain(self, env_index: int) -> Decision:
+        return Decision()
 
 
 def test_the_goal_test_is_asked_by_the_environment_and_its_info_reaches_no_agent() -> None:

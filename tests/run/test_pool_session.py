@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.api import Array, Episode, EpisodeSource, Explanation, Observation, Step
+from sfl.api import Array, Decision, Episode, EpisodeSource, Observation, Step
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.errors import SflError, UsageError
 from sfl.run.evaluate import TaskQueue, evaluate
@@ -70,8 +70,8 @@ class Diary:
         self.shown.append(observations.copy())
         return self._rng.integers(7, size=len(env_indices))
 
-    def explain(self, env_index: int) -> Explanation:
-        return Explanation()
+    def explain(self, env_index: int) -> Decision:
+        return Decision()
 
 
 @pytest.mark.usefixtures("uncollected")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import BonusConfig, ECConfig
 from sfl.baselines.networks import FixedCodes, Networks
 from sfl.baselines.ppo import PPO, ActorCritic, Rollouts, chances, decide
@@ -105,16 +105,16 @@ class ExplorerPolicy:
         self._last = pixels, env_indices.tolist()
         return np.asarray(Fetched(decide(self._network, pixels, draws).actions).wait().numpy())
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """It follows no route."""
-        return Explanation()
+        return Decision()
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         if self._last is None or env_index not in self._last[1]:
             return self.explain(env_index)
         odds = chances(self._network, self._last[0])[self._last[1].index(env_index)]
-        return Explanation(values=tuple(odds.tolist()), values_name="probability")
+        return Decision(values=tuple(odds.tolist()), values_name="probability")
 
 
 class EpisodicCuriosityAgent:
@@ -205,9 +205,9 @@ class EpisodicCuriosityAgent:
         self._earned, self._visits = 0.0, 0
         return metrics
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """It follows no route."""
-        return Explanation()
+        return Decision()
 
     def policy(self, seed: int) -> ExplorerPolicy:
         """The actor as it is now; it goes exploring whatever the goal."""

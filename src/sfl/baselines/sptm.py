@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import GuideConfig, ShortcutConfig, SPTMConfig
 from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
 from sfl.baselines.walks import Gathering, Trail
@@ -183,9 +183,15 @@ class Guide:
         stays = self.place is not None and not self.route and near[self.place] >= config.local_threshold
         return self.place if stays else None
 
-    def explanation(self) -> Explanation:
+    def explanation(self) -> Decision:
         """What the last action was for."""
-        return Explanation(self.place, self.target, self.route, self.route_found, arrived=self.arrived)
+        return Decision(
+            localized=self.place,
+            target=self.target,
+            route=self.route,
+            route_found=self.route_found,
+            arrived=self.arrived,
+        )
 
 
 def one_start(observations: Array, walks: Array) -> tuple[Array, Array]:
@@ -253,11 +259,11 @@ class SPTMPolicy(ReachabilityField):
         actions[rows[walking]] = drawn
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
-        return self._guides[env_index].explanation() if env_index in self._guides else Explanation()
+        return self._guides[env_index].explanation() if env_index in self._guides else Decision()
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
 
@@ -278,9 +284,9 @@ class SPTMAgent:
         """At random, or as the explorer does."""
         return self.gathering.act(observations, env_indices)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """There is nothing behind a step of exploration."""
-        return Explanation()
+        return Decision()
 
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""

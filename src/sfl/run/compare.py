@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 import gymnasium
 import numpy as np
 
-from sfl.api import Agent, Array, EnvSpec, Explanation, Observation, Policy
+from sfl.api import Agent, Array, Decision, EnvSpec, Observation, Policy
 from sfl.config import require
 from sfl.errors import UsageError
 from sfl.run.chance import OUTCOMES, beside_text, is_random, random_rows, share_of, shown
@@ -302,10 +302,10 @@ class CheckedAgent:
             raise UsageError(f"{self._name}.act must return actions from 0 to {count - 1}, got {actions.tolist()}.")
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """Handed on."""
         explained = self._agent.explain(env_index)
-        if not isinstance(explained, Explanation):
+        if not isinstance(explained, Decision):
             kind = type(explained).__name__
-            raise UsageError(f"{self._name}.explain must return an sfl.api.Explanation, got {kind}.")
+            raise UsageError(f"{self._name}.explain must return an sfl.api.Decision, got {kind}.")
         return explained

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Policy, Step
+from sfl.api import Array, Decision, Policy, Step
 from sfl.run.poses import edge_ends
 from sfl.run.worlds import World
 
@@ -53,7 +53,7 @@ class Localization:
         self._angles: list[Array] = []  # [B] each, degrees
         self._decisions = self._localized = 0  # wherever they were made
 
-    def add(self, poses: Array, explanations: list[Explanation]) -> None:
+    def add(self, poses: Array, explanations: list[Decision]) -> None:
         """One decision of environments at poses [B, 3]; poses and landmarks at unknown places count nowhere."""
         if not len(self._landmarks):
             return
@@ -119,7 +119,7 @@ class Waypoints:
     legs: list[Leg] = field(default_factory=list)
     _open: dict[int, Leg] = field(default_factory=dict)  # by environment
 
-    def add(self, step: Step, explanations: list[Explanation]) -> None:
+    def add(self, step: Step, explanations: list[Decision]) -> None:
         """One decision of several environments."""
         envs = step.transitions.env_indices.tolist()
         for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
@@ -137,7 +137,7 @@ class Waypoints:
             if left is not None and not step.succeeded[row] and row not in step.broken:
                 self.legs.append(replace(left, met=left.met or self._at(step.next_poses[row], left.target)))
 
-    def _close(self, env: int, pose: Array, seen: Explanation) -> None:
+    def _close(self, env: int, pose: Array, seen: Decision) -> None:
         """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
         leg = self._open.get(env)
         if leg is not None and seen.reached is not None:

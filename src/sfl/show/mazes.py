@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 from scipy.stats import rankdata
 
-from sfl.api import Array, Explanation, FieldPolicy, Policy, Step
+from sfl.api import Array, Decision, FieldPolicy, Policy, Step
 from sfl.config import require
 from sfl.method.config import AnySFLConfig, EdgeConfig, in_force
 from sfl.method.edges import EdgeStatistics, form_edges, unfiltered
@@ -353,7 +353,7 @@ def edge_success_figure(site: Site, moments: Sequence[tuple[LoadedRun, Sequence[
     return Plate(figure, about, tuple(names), headline(site.run))
 
 
-def routes_figure(site: Site, tasks: Sequence[Task], plans: Mapping[int, Explanation]) -> Plate:
+def routes_figure(site: Site, tasks: Sequence[Task], plans: Mapping[int, Decision]) -> Plate:
     """The route that the policy plans at the start of episodes, one map each."""
     numbers, style, landmarks = _examples(tasks), site.style, site.run.landmark_poses
     names = []
@@ -384,7 +384,7 @@ def _examples(tasks: Sequence[Task]) -> list[int]:
     return [row[place] for place in range(min(map(len, rows), default=0)) for row in rows]
 
 
-def _draw_plan(axes: Axes, task: Task, plan: Explanation, landmarks: Array, style: Style) -> None:
+def _draw_plan(axes: Axes, task: Task, plan: Decision, landmarks: Array, style: Style) -> None:
     goal = goal_place(task.goal)
     stops = route_places(plan, landmarks[:, :2], goal)
     start = None if task.start is None else np.array(task.start[:2], float)
@@ -638,7 +638,7 @@ class _Walks:
     waypoints: Waypoints
     places: dict[int, list[Array]] = field(default_factory=dict)
     """Number of the task -> places [2]."""
-    plans: dict[int, Explanation] = field(default_factory=dict)
+    plans: dict[int, Decision] = field(default_factory=dict)
     """Number of the task -> what the policy meant to do at its start."""
     rows: list[EpisodeRow] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sfl.api import GOAL, Array, Explanation, FieldPolicy, Observation, Policy
+from sfl.api import GOAL, Array, Decision, FieldPolicy, Observation, Policy
 from sfl.errors import UsageError
 from sfl.run.folder import LoadedRun
 from sfl.run.worlds import MazeWorld
@@ -67,7 +67,7 @@ class Journey:
 
     start: Array | None  # [3]
     goal: Array | None  # [2]
-    explanation: Explanation
+    explanation: Decision
 
 
 def chart(env: Env) -> Chart | None:
@@ -168,7 +168,7 @@ def goal_place(goal: Pose | Observation | None) -> Array | None:
     return np.array(goal[:2], float) if isinstance(goal, tuple) else None
 
 
-def route_places(explanation: Explanation, landmarks: Array, goal: Array | None) -> Array:
+def route_places(explanation: Decision, landmarks: Array, goal: Array | None) -> Array:
     """Where the waypoints of a route lie [R, 2], given those of the landmarks [L, 2]; an unknown goal is left out."""
     places = [goal if waypoint == GOAL else landmarks[waypoint] for waypoint in explanation.route]
     return np.array([place for place in places if place is not None], float).reshape(-1, 2)

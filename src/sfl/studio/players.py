@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Observation, Policy, Step, WeighingPolicy
+from sfl.api import ActionValuePolicy, Array, Decision, Observation, Policy, Step
 from sfl.run.evaluate import freeze
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import rollout
@@ -81,7 +81,7 @@ class Player:
                 events += self._last(step, explained, lost)
             yield events
 
-    def _last(self, step: Step, explained: Explanation, lost: bool) -> list[Event]:
+    def _last(self, step: Step, explained: Decision, lost: bool) -> list[Event]:
         reached = bool(step.succeeded[0])
         broken = not reached and self._in_maze and self.steps < self._task.budget
         outcome = "reached" if reached else "broken" if broken else "no_route" if lost else "timeout"
@@ -95,7 +95,7 @@ class Player:
         pose = info["pose"]
         yield [
             self._begin(pose),
-            self._step(pose, self._eye.now(), None, Explanation(), True),
+            self._step(pose, self._eye.now(), None, Decision(), True),
             self._end("reached"),
         ]
 
@@ -118,7 +118,7 @@ class Player:
         }
 
     def _step(
-        self, pose: Array, picture: str | None, action: int | None, explained: Explanation, reached: bool = False
+        self, pose: Array, picture: str | None, action: int | None, explained: Decision, reached: bool = False
     ) -> Event:
         """`reached` is the environment's word on the goal; `passed` is the agent's belief about a landmark."""
         believed = self._seen_at(explained.localized)
@@ -157,7 +157,7 @@ class _Eye:
         self._policy, self._window = policy, Window(env)
         self.goal: Observation | None = None
         self.picture: str | None = None
-        self.explained = Explanation()
+        self.explained = Decision()
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """The episode begins."""
@@ -169,11 +169,11 @@ class _Eye:
         """Act as the policy does, and look."""
         with _POLICIES:
             policy, actions = self._policy, self._policy.act(observations, env_indices)
-            self.explained = policy.weigh(0) if isinstance(policy, WeighingPolicy) else policy.explain(0)
+            self.explained = policy.action_values(0) if isinstance(policy, ActionValuePolicy) else policy.explain(0)
         self.picture = self.now()
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the policy said."""
         return self.explained
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.mss.config import AnyMSSConfig, MSSConfig
 from sfl.baselines.mss.map import LandmarkMap, farthest_points
 from sfl.baselines.mss.policy import Chart, FrozenPolicy, Pilot
@@ -145,7 +145,7 @@ class MSSAgent:
         self._unread = 0  # gradient steps since the loss was last looked at
         self._poses: tuple[Array, Array] | None = None
         self._seen = [0, 0]  # decisions by the map, and those of them near a landmark
-        self._explanations = [Explanation() for _ in range(spec.env_count)]
+        self._explanations = [Decision() for _ in range(spec.env_count)]
 
     @torch.no_grad()
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -154,7 +154,7 @@ class MSSAgent:
         perception.begin_episode(env_index)
         state = None if goal is None else perception.goal_state(goal)
         self._errands.begin_episode(env_index, state, self.chart, self.learner.network)
-        self._explanations[env_index] = Explanation()
+        self._explanations[env_index] = Decision()
 
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
@@ -236,7 +236,7 @@ class MSSAgent:
         pilot = Pilot(network, perception, spawn(seed, ["policy"])["policy"])
         return FrozenPolicy(pilot, perception, chart, self.config.eval_epsilon, self.spec.action_count)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
         return self._explanations[env_index]
 

@@ -1,4 +1,4 @@
-"""Nearness by SFS and by R: whole tables against pair after pair, and landmarks that are known by more than psi."""
+"""The chance by R: whole tables against pair after pair, and landmarks that are known by more than psi."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.baselines.networks import FixedHead, ReachabilityHead
-from sfl.method.landmarks import Localizer
-from sfl.method.metric import Chance, Cosine
+from sfl.api import EnvSpec
+from sfl.baselines.networks import FixedHead, ReachabilityHead, Retrieval
+from sfl.method.config import LandmarkConfig, RetrievalConfig
+from sfl.method.landmarks import Landmarks
+from sfl.method.reachability import Reachability
 
 CPU = torch.device("cpu")
 
@@ -61,35 +63,22 @@ def test_halves_are_not_changed_by_comparing_them() -> None:
     assert torch.equal(second, kept[1])
 
 
-def test_sfs_is_the_cosine_in_every_form() -> None:
-    cosine, some, others = Cosine(), torch.eye(3)[:2], torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
-    expected = torch.tensor([[0.6, 0.0], [0.8, 0.0]])
-    laid = cosine.lay_out(others)
-    torch.testing.assert_close(cosine.table(some, laid), expected)
-    torch.testing.assert_close(cosine.between(some, others), expected)
-    torch.testing.assert_close(cosine.each(some, others), expected.diagonal())
-    assert torch.equal(cosine.rows(laid), others)
-
-
 def test_landmarks_are_known_by_psi_and_by_what_the_metric_compares() -> None:
-    head = make_head(2)
-    fixed = FixedHead(head)
-    metric = Chance(fixed)
-    psi = torch.nn.functional.normalize(codes(4, 5), dim=1)
-    places = codes(4, 3)
-    keys = torch.cat([psi, fixed.halves(places)], dim=1)
-    localizer = Localizer(keys.shape[1], 2, CPU, metric)
-    assert localizer.similarity(keys[:2]).shape == (2, 0)
-    localizer.set_rows(keys, same_landmarks=False)
-    states = codes(3, 4)
-    seen = torch.cat([psi[:3], fixed.halves(states)], dim=1)
-    expected = one_by_one(head, states, places)
-    torch.testing.assert_close(localizer.similarity(seen), expected)
-    torch.testing.assert_close(metric.each(seen, keys[:3]), expected.diagonal())
-    state = localizer.state()
+    retrieval = Retrieval(RetrievalConfig(hidden=8, layers=2, dim=6), EnvSpec((6,), "float32", 2), 0, "cpu").frozen()
+    retrieval.network.head = make_head(2)
+    r = Reachability(retrieval)
+    psi, places, states = torch.nn.functional.normalize(codes(4, 5), dim=1), codes(4, 3), codes(3, 4)
+    keys, seen = torch.cat([psi, r.halves(places)], dim=1), torch.cat([psi[:3], r.halves(states)], dim=1)
+    landmarks = Landmarks(LandmarkConfig(window=2), keys.shape[1], CPU, r)
+    assert landmarks.similarity(keys[:2]).shape == (2, 0)
+    landmarks.set_keys(keys, same_landmarks=False)
+    expected = one_by_one(retrieval.network.head, states, places)
+    torch.testing.assert_close(landmarks.similarity(seen), expected)
+    torch.testing.assert_close(landmarks.compare_rows(seen, keys[:3]), expected.diagonal())
+    state = landmarks.state()
     np.testing.assert_array_equal(state["psi"], psi.numpy())  # what figures of SFS read
-    other = Localizer(keys.shape[1], 2, CPU, metric)
+    other = Landmarks(LandmarkConfig(window=2), keys.shape[1], CPU, r)
     other.load_state(state)
-    assert torch.equal(other.rows, keys)
-    assert torch.equal(other.fresh().similarity(seen), localizer.similarity(seen))
-    assert "metric_keys" not in Localizer(3, 2, CPU).state()
+    assert torch.equal(other.keys, keys)
+    assert torch.equal(other.snapshot().similarity(seen), landmarks.similarity(seen))
+    assert "metric_keys" not in Landmarks(LandmarkConfig(), 3, CPU).state()

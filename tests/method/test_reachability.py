@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from sfl.api import Array, EnvSpec
+from sfl.api import Array, Decision, EnvSpec
 from sfl.baselines.networks import Retrieval
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, UsageError
@@ -25,8 +25,7 @@ from sfl.method.config import (
     SFLConfig,
     by_reachability,
 )
-from sfl.method.landmarks import Sight
-from sfl.method.policy import Choice
+from sfl.method.landmarks import Localization
 from sfl.nn.weights import module_state
 from sfl.registry import make_agent
 from sfl.replay.store import WalkReplay
@@ -72,54 +71,57 @@ def pair_by_pair(retrieval: Retrieval, some: torch.Tensor, others: torch.Tensor)
 
 def test_it_is_at_the_landmark_that_r_finds_nearest() -> None:
     agent = trained()
-    retrieval, memory = r_of(agent, FOURROOM), agent.memory
-    landmarks = np.stack(memory.observations)
+    retrieval, known = r_of(agent, FOURROOM), agent.landmarks
+    landmarks = np.stack(known.observations)
     policy = agent.policy(seed=0)
     policy.begin_episode(0, landmarks[0])
     views = np.stack([env.reset(seed=seed)[0]["observation"] for seed, env in enumerate(fourrooms(12, spawn="random"))])
     expected = pair_by_pair(retrieval, retrieval.features(views), retrieval.features(landmarks))
     sfs = policy.sfs(views, landmarks)
     assert (expected.argmax(1) != sfs.argmax(1)).any()  # or nothing was tested
-    memory.localizer.window = 1  # the newest alone
-    sight = memory.see(agent._source, views, np.zeros(12, int))
-    np.testing.assert_allclose(sight.similarity, expected.max(1), rtol=1e-4)
-    assert sight.nearest == expected.argmax(1).tolist()
+    known.medians.window = 1  # the newest alone
+    decisions = known.localize(agent._states, views, np.zeros(12, int)).decisions()
+    np.testing.assert_allclose([one.similarity for one in decisions], expected.max(1), rtol=1e-4)
+    assert [one.nearest for one in decisions] == expected.argmax(1).tolist()
     threshold = agent.config.landmarks.localize_threshold
-    assert sight.localized == [int(row.argmax()) if row.max() > threshold else None for row in expected]
+    assert [one.localized for one in decisions] == [
+        int(row.argmax()) if row.max() > threshold else None for row in expected
+    ]
 
 
 def test_a_goal_is_joined_to_the_landmarks_that_r_finds_nearest() -> None:
     agent = trained()
-    agent._walker._config = replace(agent.config, goal_links=3)
-    landmarks = np.stack(agent.memory.observations)
+    agent.local_policy._config = replace(agent.config, goal_links=3)
+    landmarks = np.stack(agent.landmarks.observations)
     assert len(landmarks) > 5
     goal = fourrooms(1, spawn="random")[0].reset(seed=4)[0]["observation"]
     retrieval = r_of(agent, FOURROOM)
     (scores,) = pair_by_pair(retrieval, retrieval.features(goal[None]), retrieval.features(landmarks))
     agent.begin_episode(0, goal)
-    (navigator, *_) = agent._walker.navigators()
+    navigator = agent.local_policy.navigators[0]
     assert navigator.goal_links is not None
     assert navigator.goal_links.tolist() == np.argsort(-scores, kind="stable")[:3].tolist()
 
 
 def test_the_way_to_a_landmark_is_that_of_sfs() -> None:
     agent = trained()
-    landmarks = np.stack(agent.memory.observations)
+    landmarks = np.stack(agent.landmarks.observations)
     with torch.no_grad():
         psi = torch.nn.functional.normalize(agent.representation.psi(landmarks), dim=2)  # [L, A, F]
         ends = torch.nn.functional.normalize(agent.representation.psi(landmarks).mean(1), dim=1)
-    agent.memory.refresh(agent._source)
+    agent.landmarks.refresh(agent._states)
     targets = np.roll(np.arange(len(landmarks)), 1)
     expected = (psi @ ends[targets].unsqueeze(2)).squeeze(2).argmax(1)
-    sight = Sight(psi, [], [], [], [], ends)
-    choice = Choice(sight, [0] * len(targets), dict(enumerate(targets.tolist())))
-    assert agent._walker._towards(choice).tolist() == expected.tolist()
+    here = Localization(agent.landmarks, landmarks, psi, ends, torch.zeros(len(targets), len(landmarks)), (), None)
+    decisions = [Decision(heading=target) for target in targets.tolist()]
+    chosen = agent.local_policy._greedy(here, decisions, [0] * len(targets))
+    assert chosen.tolist() == expected.tolist()
 
 
 def test_a_candidate_that_r_finds_near_a_landmark_is_not_added() -> None:
     agent = trained()
     retrieval = r_of(agent, FOURROOM)
-    features = retrieval.features(np.stack(agent.memory.observations))
+    features = retrieval.features(np.stack(agent.landmarks.observations))
     among = pair_by_pair(retrieval, features, features)
     later, earlier = np.tril_indices(len(among), -1)
     threshold = agent.config.landmarks.add_threshold
@@ -167,7 +169,7 @@ def test_it_learns_to_walk_a_corridor_by_what_r_has_learned(taught: str) -> None
     agent = make_agent(learner(taught), CORRIDOR, seed=0)
     Run(agent, [make_corridor(LENGTH, 60) for _ in range(4)]).go(1_000)
     assert isinstance(agent, SFLAgent)
-    assert 4 <= agent.memory.set.count <= LENGTH // 2 + 1  # neighbours are near by R: one of them is enough
+    assert 4 <= agent.landmarks.set.count <= LENGTH // 2 + 1  # neighbours are near by R: one of them is enough
     tasks = [Task("any", pair, None, one_hot(goal, LENGTH), 40) for pair, goal in enumerate([11, 9, 7] * 8)]
     envs = [make_corridor(LENGTH, 40) for _ in range(8)]
     assert evaluate(agent.policy(seed=0), envs, tasks)[0] >= 0.9
@@ -238,23 +240,23 @@ def test_a_state_over_frames_has_the_code_of_its_newest_one(encoder: str, views:
     retrieval = r_of(agent, SPEC)
     codes = retrieval.features(views)
     for env in (0, 1):
-        agent._source.begin_episode(env)
+        agent._states.begin_episode(env)
         plain.begin_episode(env)
     for places in ([2, 3], [5, 1]):
-        states = agent._source.perceive(views[places], np.arange(2))
+        states = agent._states.perceive(views[places], np.arange(2))
         expected = plain.perceive(views[places], np.arange(2))
     assert isinstance(states, torch.Tensor)
     assert isinstance(expected, torch.Tensor)
     width = expected.shape[1]
     torch.testing.assert_close(states[:, :width], expected)
     torch.testing.assert_close(states[:, width:], codes[[5, 1]], atol=1e-4, rtol=1e-4)
-    goal = agent._source.goal_state(views[6])
+    goal = agent._states.goal_state(views[6])
     torch.testing.assert_close(goal[0, width:], codes[6], atol=1e-4, rtol=1e-4)
-    chance = agent._scout.metric.between(agent._source.keys(states), agent._source.keys(goal))  # type: ignore[union-attr]
+    chance = agent.landmarks.compare(agent._states.keys(states), agent._states.keys(goal))
     wanted = pair_by_pair(retrieval, codes[[5, 1]], codes[[6]])
     np.testing.assert_allclose(chance.numpy(), wanted, rtol=1e-3)
-    _, keys = agent._source.directions(states)
-    torch.testing.assert_close(keys, agent._source.keys(states.numpy()))  # as landmarks are kept
+    _, keys = agent._states.directions(states)
+    torch.testing.assert_close(keys, agent._states.keys(states.numpy()))  # as landmarks are kept
 
 
 @pytest.mark.parametrize("steps", [105, 112])
@@ -262,7 +264,7 @@ def test_over_frames_a_loaded_agent_goes_on_alike(encoder: str, views: Array, st
     agent, other = (SFLAgent(frames_config(encoder), SPEC, seed, "cpu") for seed in (0, 1))
     ring = Ring(views, agent)
     ring.go(steps)
-    assert agent.memory.set.count >= 3
+    assert agent.landmarks.set.count >= 3
     policy, twin_policy = other.policy(seed=1), other.policy(seed=1)
     other.load_state_dict(copy.deepcopy(agent.state_dict()))
     twin = Ring(views, other)
@@ -275,7 +277,7 @@ def test_over_frames_a_loaded_agent_goes_on_alike(encoder: str, views: Array, st
     assert policy._source.keys(policy._source.goal_state(views[2])).equal(
         twin_policy._source.keys(twin_policy._source.goal_state(views[2]))
     )
-    assert not agent._source.keys(agent._source.goal_state(views[2])).equal(
+    assert not agent._states.keys(agent._states.goal_state(views[2])).equal(
         policy._source.keys(policy._source.goal_state(views[2]))
     )
 
@@ -284,11 +286,11 @@ def test_over_frames_a_loaded_agent_goes_on_alike(encoder: str, views: Array, st
 def test_on_a_gpu_r_says_about_what_it_says_on_the_cpu(encoder: str, views: Array) -> None:
     agent = SFLAgent(frames_config(encoder), SPEC, 0, "cuda")
     Ring(views, agent).go(150)
-    assert agent.memory.set.count >= 3
+    assert agent.landmarks.set.count >= 3
     other = SFLAgent(frames_config(encoder), SPEC, 1, "cpu")
     other.load_state_dict(agent.state_dict())
     tables = []
     for one in (agent, other):
         keys = torch.cat([one._source.keys(one._source.goal_state(views[place])) for place in range(PLACES)])
-        tables.append(one.memory.localizer.similarity(keys).cpu())
+        tables.append(one.landmarks.similarity(keys).cpu())
     torch.testing.assert_close(tables[0], tables[1], atol=0.02, rtol=0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.api import Agent, Array, Episode, Explanation, Policy, WeighingPolicy
+from sfl.api import ActionValuePolicy, Agent, Array, Decision, Episode, Policy
 from sfl.baselines.config import GuideConfig
 from sfl.fast.cuda import Fetched
 from sfl.registry import make_agent
@@ -36,12 +36,12 @@ def trained(config: Any) -> Agent:
     return run.agent
 
 
-def decisions(policy: Policy, count: int = 40) -> Iterator[tuple[Explanation, int]]:
+def decisions(policy: Policy, count: int = 40) -> Iterator[tuple[Decision, int]]:
     """What a policy says of each decision on the way to the goal, and the action it took."""
-    assert isinstance(policy, WeighingPolicy)
+    assert isinstance(policy, ActionValuePolicy)
     waiting = [Episode(0, 0, OPTIONS, count)]
     for step in rollout(policy, EnvSession(fourrooms(1), lambda: waiting.pop() if waiting else None)):
-        yield policy.weigh(0), int(step.transitions.actions[0])
+        yield policy.action_values(0), int(step.transitions.actions[0])
 
 
 @pytest.mark.parametrize("name", WITHOUT_SLIPS)
@@ -74,13 +74,13 @@ def test_draws_of_sfl_are_made_by_its_values() -> None:
         assert action == int(odds.argmax())
 
 
-def by_gumbel(rng: np.random.Generator, said: Explanation) -> int:
+def by_gumbel(rng: np.random.Generator, said: Decision) -> int:
     """A draw from the softmax of L's scores, after the one that is made in case there is nowhere to go."""
     chance = int(rng.integers(ACTIONS, size=1)[0])
     return chance if not said.values else int((np.log(said.values) + rng.gumbel(size=ACTIONS)).argmax())
 
 
-def by_sum(rng: np.random.Generator, said: Explanation) -> int:
+def by_sum(rng: np.random.Generator, said: Decision) -> int:
     """A uniform draw against the sums of the odds."""
     return int((np.cumsum(said.values) <= rng.random(1)).sum())
 
@@ -88,7 +88,7 @@ def by_sum(rng: np.random.Generator, said: Explanation) -> int:
 @pytest.mark.parametrize(
     ("name", "draw"), [("controller", by_gumbel), ("sptm", by_gumbel), ("sgm", by_gumbel), ("ec", by_sum)]
 )
-def test_draws_are_made_by_the_odds(name: str, draw: Callable[[np.random.Generator, Explanation], int]) -> None:
+def test_draws_are_made_by_the_odds(name: str, draw: Callable[[np.random.Generator, Decision], int]) -> None:
     rng, walked = spawn(SEED, ["policy"])["policy"], 0
     config = TINY[name]
     if name == "sptm":  # so short a training leaves R in doubt of everything
@@ -103,21 +103,23 @@ def test_draws_are_made_by_the_odds(name: str, draw: Callable[[np.random.Generat
 
 def test_a_random_policy_weighs_nothing() -> None:
     policy = make_agent(TINY["random"], FOURROOM, 0).policy(SEED)
-    assert not isinstance(policy, WeighingPolicy)
+    assert not isinstance(policy, ActionValuePolicy)
     assert policy.explain(0).values == ()
 
 
 @pytest.mark.parametrize("name", ["sfl", "mss", "controller", "sptm", "sgm", "ec"])
 def test_whoever_is_not_asked_or_walks_at_random_says_nothing(name: str) -> None:
     policy: Any = trained(TINY[name]).policy(SEED)
-    assert policy.weigh(0).values == ()
+    assert policy.action_values(0).values == ()
     seen, env = np.zeros((1, 9, 9, 3), np.uint8), np.zeros(1, np.int64)
     if name == "ec":  # it walks by its odds whatever the goal
         return
     policy.begin_episode(0, None)
     policy.act(seen, env)
-    assert policy.weigh(0).values == () or policy.weigh(0).target is not None  # a trip of exploration has a target
-    assert policy.weigh(1).values == ()
+    assert (
+        policy.action_values(0).values == () or policy.action_values(0).target is not None
+    )  # a trip of exploration has a target
+    assert policy.action_values(1).values == ()
 
 
 @pytest.mark.parametrize("name", ["sfl", "controller", "mss", "ec"])
@@ -135,7 +137,7 @@ def test_explaining_fetches_nothing(name: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Fetched, "wait", refuse)
     assert policy.explain(0).values == ()
     with pytest.raises(AssertionError, match="the device was asked"):
-        policy.weigh(0)
+        policy.action_values(0)
 
 
 def picture(pose: tuple[int, int, int]) -> Array:
@@ -147,7 +149,7 @@ def arrives(config: Any, goal: Array, seen: Array) -> bool:
     policy: Any = trained(config).policy(SEED)
     policy.begin_episode(0, goal)
     policy.act(seen[None], np.zeros(1, np.int64))
-    said: Explanation = policy.weigh(0)
+    said: Decision = policy.action_values(0)
     assert isinstance(said.arrived, bool)
     return said.arrived
 
