@@ -24,8 +24,9 @@ check: .venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# WHAT: minigrid, graph, encoders, doom, studio or all; ARGS: options such as --out FILE.csv
 bench: .venv
-	$(BIN)/sfl bench
+	$(BIN)/python -m benchmarks.bench $(or $(WHAT),all) $(ARGS)
 
 # SEED, CASES: as many cases as you like, from any seed on; KILLS=1000: kills alone, which go on where they were stopped
 siege: .venv

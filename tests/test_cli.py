@@ -292,7 +292,7 @@ def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest
 
 def test_bench_writes_its_rows_into_a_folder_that_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"benchmark": "graph", "name": "one", "value": 2.5, "unit": "ms", "must": "", "held": ""}
-    monkeypatch.setattr("benchmarks.bench.command.bench", lambda name, experiments, doom: [row])
+    monkeypatch.setattr("benchmarks.bench.__main__.bench", lambda name, experiments, doom: [row])
     out = tmp_path / "not" / "yet" / "graph.csv"
     assert main(["bench", "graph", "--out", str(out)]) == 0
     assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from benchmarks.bench.growth import ring_statistics
-from benchmarks.bench.rows import Row, row
-from benchmarks.bench.timing import Stopwatch, waited_for
-from benchmarks.bench.usable import usable_encoder
+from benchmarks.bench.encoders import usable_encoder
+from benchmarks.bench.graph import ring_statistics
+from benchmarks.bench.measuring import Row, Stopwatch, row, waited_for
 
 from sfl.config import require
 from sfl.method.agent import SFLAgent
@@ -79,7 +78,7 @@ class DoomBench:
     def env(self) -> DoomConfig:
         """The maze."""
         env = DoomConfig() if self.experiment is None else self.experiment.env
-        require(isinstance(env, DoomConfig), "`sfl bench doom` measures in ViZDoom; choose an experiment of it.")
+        require(isinstance(env, DoomConfig), "`benchmarks.bench doom` measures in ViZDoom; choose an experiment of it.")
         assert isinstance(env, DoomConfig)
         return env
 
@@ -89,9 +88,9 @@ class DoomBench:
         First come some random steps of every game: psi is learned from such steps alone.
         """
         config = FrameSFLConfig() if self.experiment is None else self.experiment.agent
-        require(isinstance(config, FrameSFLConfig), "`sfl bench doom` measures SFL over frames.")
+        require(isinstance(config, FrameSFLConfig), "`benchmarks.bench doom` measures SFL over frames.")
         assert isinstance(config, FrameSFLConfig)
-        require(config.metric.measure == "sfs", "`sfl bench doom` measures SFL with SFS as its metric.")
+        require(config.metric.measure == "sfs", "`benchmarks.bench doom` measures SFL with SFS as its metric.")
         return replace(
             config,
             frames=replace(config.frames, encoder=encoder),
@@ -122,9 +121,6 @@ def measure_doom(bench: DoomBench) -> list[Row]:
             note(f"whole loop, {bench.env_count} games, {landmarks:,} landmarks")
             rows += _whole_loop(bench, encoder, landmarks, best)
     return rows
-
-
-# ---- the bare simulator
 
 
 def _bare_simulator(bench: DoomBench) -> tuple[list[Row], float]:
@@ -164,9 +160,6 @@ def rate_of(turn: Callable[[], int], seconds: float) -> float:
     while time.perf_counter() < begin + seconds or counted == 0:
         counted += turn()
     return counted / (time.perf_counter() - begin)
-
-
-# ---- the whole loop
 
 
 class DoomLoop:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from benchmarks.bench.command import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
+from benchmarks.bench.__main__ import MEMORY, SHARES, SPEED, bench, main
 from benchmarks.bench.doom import SPANS as DOOM_SPANS
-from benchmarks.bench.doom import rate_of
+from benchmarks.bench.doom import DoomBench, doom_bench, rate_of
 from benchmarks.bench.eager import (
     PlainEncoder,
     PlainLoop,
@@ -22,13 +25,11 @@ from benchmarks.bench.eager import (
     plain_successor_network,
     successor_loss,
 )
-from benchmarks.bench.encoders import measure_encoders
-from benchmarks.bench.growth import STRIDES, ring_statistics
-from benchmarks.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
-from benchmarks.bench.rows import Sizes, row
-from benchmarks.bench.shares import SPANS
-from benchmarks.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
-from benchmarks.bench.usable import usable_encoder
+from benchmarks.bench.encoders import measure_encoders, usable_encoder
+from benchmarks.bench.graph import STRIDES, ring_statistics
+from benchmarks.bench.grids import SPANS, Subject, TrainingLoop, awake_at, minigrid_only, observation_cost
+from benchmarks.bench.measuring import Sizes, Stopwatch, median_ratio, repeats_for, row, take_turns
+from minigrid.wrappers import FullyObsWrapper
 
 from sfl import experiments
 from sfl.api import Array, EnvSpec, Transitions
@@ -242,7 +243,7 @@ class Clocked:
 
 
 def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.bench.timing.time.perf_counter", lambda: Clocked.now)
+    monkeypatch.setattr("benchmarks.bench.measuring.time.perf_counter", lambda: Clocked.now)
     watch, outer = Stopwatch(), Clocked.outer
     with watch.watching({"a": [(Clocked, "outer")], "b": [(Clocked, "inner")]}):
         assert Clocked().outer() == "done"
@@ -367,3 +368,28 @@ def test_landmarks_of_the_growth_benchmark_have_six_edges() -> None:
 def test_memory_is_that_of_this_process() -> None:
     now = resident_megabytes("VmRSS")  # first: it may grow meanwhile
     assert resident_megabytes("VmHWM") >= now > 50
+
+
+def test_the_cost_of_observing_is_a_step_with_it_minus_a_step_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: Iterator[float] = iter([1.0, 1.5, 1.2, 2.0, 1.1])
+
+    def seconds(env: gym.Env[Any, Any], actions: list[int]) -> float:
+        if isinstance(env, FullyObsWrapper):
+            return 41e-3
+        blind = not env.reset()[0]
+        return 1e-3 * next(rounds) if blind else 3e-3
+
+    monkeypatch.setattr("benchmarks.bench.grids._seconds", seconds)
+    figures = observation_cost("sfl/FourRoom-v0", steps=100)
+    assert figures == pytest.approx({"step_us": 30, "ours_us": 20, "fully_obs_wrapper_us": 400, "ratio": 20})
+
+
+def test_the_command_writes_its_rows_into_a_folder_that_it_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.bench.__main__.measure_growth", lambda sizes: [row("graph", "one", 2.5, "ms")])
+    out = tmp_path / "not" / "yet" / "graph.csv"
+    assert main(["graph", "--out", str(out)]) == 0
+    assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"
+    assert main(["doom", "--seconds", "-1"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "bench: --seconds must be above 0, got -1.0."

@@ -184,8 +184,8 @@ def _studio_rows(options: BenchOptions) -> list[Any]:
 
 
 def _bench_rows(options: BenchOptions) -> list[Any]:
-    from benchmarks.bench.command import bench as measure
-    from benchmarks.bench.command import doom_bench
+    from benchmarks.bench.__main__ import bench as measure
+    from benchmarks.bench.doom import doom_bench
 
     from sfl import experiments
 

@@ -1,16 +1,69 @@
-"""Clocks: contestants that take turns, and the share of each part of a call."""
+"""How anything is measured: rows of one figure each, how long to measure, clocks, and memory of a fresh process."""
 
 from __future__ import annotations
 
 import functools
+import multiprocessing
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, TypeVar
 
 import torch
+
+from sfl.run.machine import resident_megabytes
+from sfl.run.settings import Experiment
+from sfl.run.train import train
+
+Row = dict[str, Any]
+"""benchmark, name, value, unit, must (what is asked of the value, or nothing), held (yes, no, or nothing)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How long to measure."""
+
+    fill_steps: int = 20_000
+    """Random steps in the replay before anything is measured: the size of the paper's replay."""
+    settle_steps: int = 240
+    """Steps of learning before anything is measured."""
+    share_steps: int = 1_000
+    """Steps over which the shares of a step are taken."""
+    rounds: int = 15
+    """Times that two contestants take turns; medians are over these."""
+    block_steps: int = 32
+    """Environment steps of one turn."""
+    observation_steps: int = 2_000
+    """Steps of one walk that times an observation."""
+    memory_steps: int = 8_000
+    """Steps of the training run whose memory is measured."""
+    landmarks: tuple[int, ...] = (100, 1_000, 5_000)
+    """Sizes of landmark graphs."""
+    features: int = 2_048
+    """Length of a landmark's psi."""
+    turn_seconds: float = 0.1
+    """Length of one turn where calls are short: of a bare matrix product, of an encoder."""
+    frames: tuple[int, ...] = (8, 64)
+    """Frames encoded at once: few, and half of the 128 games of a run with a GPU."""
+
+
+def row(
+    benchmark: str, name: str, value: float, unit: str, at_least: float | None = None, at_most: float | None = None
+) -> Row:
+    """One figure, and whether it is what it must be."""
+    must = held = ""
+    if at_least is not None:
+        must, held = f">= {at_least:g}", "yes" if value >= at_least else "no"
+    if at_most is not None:
+        must, held = f"<= {at_most:g}", "yes" if value <= at_most else "no"
+    rounded = float(f"{value:.4g}")
+    return {"benchmark": benchmark, "name": name, "value": rounded, "unit": unit, "must": must, "held": held}
+
 
 Action = Callable[[], object]
 Clock = Callable[[], float]
@@ -96,3 +149,23 @@ class Stopwatch:
                 self._inside[-1] += spent
 
         return call
+
+
+def in_fresh_process(function: Callable[..., Any], *args: Any) -> Any:
+    """The result of a function of this package, called where nothing else was loaded."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
+def measure_training_memory(experiment: Experiment, sizes: Sizes) -> list[Row]:
+    """The highest memory of a short but whole run: training, evaluation, checkpoints."""
+    settings = replace(experiment.train, steps=sizes.memory_steps, eval_every=0)
+    short = replace(experiment, train=settings, eval=replace(experiment.eval, episodes=experiment.eval.parallel))
+    megabytes = in_fresh_process(_train_and_weigh, short)
+    return [row("memory", f"{experiment.name}: highest of a run", megabytes, "MB", at_most=1000)]
+
+
+def _train_and_weigh(experiment: Experiment) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        train(experiment, 0, folder, "cpu")
+    return resident_megabytes("VmHWM")

@@ -7,9 +7,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from benchmarks.bench.memory import in_fresh_process
-from benchmarks.bench.rows import Row, Sizes, row
-from benchmarks.bench.timing import Action, median_ratio, repeats_for, take_turns
+from benchmarks.bench.measuring import Action, Row, Sizes, in_fresh_process, median_ratio, repeats_for, row, take_turns
 from torch import Tensor
 from torch.nn import functional
 
