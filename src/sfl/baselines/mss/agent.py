@@ -18,7 +18,7 @@ from sfl.baselines.mss.value import UVFA, UVFALearner
 from sfl.errors import CheckpointError
 from sfl.fast.cuda import tensor_cores, to_device
 from sfl.nn.mlp import PairNetwork
-from sfl.nn.weights import load_module, module_state
+from sfl.nn.weights import adam_state, load_adam, load_module, module_state
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 
 PLAN, WALK = 0, 1
@@ -262,7 +262,7 @@ class MSSAgent:
         }
         return AgentState(
             networks=module_state(learner.network, "uvfa") | module_state(learner.target, "target"),
-            optimisers=learner.optimiser.state("uvfa"),
+            optimisers=adam_state(learner.optimiser, "uvfa"),
             replay=self.experience.state(),
             graph=graph | drawn.arrays() | self._errands.state(),
             generators=generators,
@@ -285,7 +285,7 @@ class MSSAgent:
         load_module(learner.network, "uvfa", state.networks)
         load_module(learner.target, "target", state.networks)
         if state.replay:
-            learner.optimiser.load_state("uvfa", state.optimisers)
+            load_adam(learner.optimiser, "uvfa", state.optimisers)
             self.experience.load_state(state.replay)
         restore_generator(self._rng, state.generators["act"])
         restore_generator(self._replay_rng, state.generators["replay"])

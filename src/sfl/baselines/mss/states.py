@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Observation, Transitions
 from sfl.baselines.mss.config import AnyMSSConfig, FrameMSSConfig, MSSConfig
-from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, sample_hindsight
+from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, every_pair, sample_hindsight
 from sfl.errors import UsageError
 from sfl.fast.cuda import to_device
 from sfl.fast.graphed import ResidentUVFA
@@ -194,6 +194,22 @@ def _positions(poses: tuple[Array, Array] | None, ended: Array) -> tuple[Array, 
     return poses[0][:, :2], poses[1][ended, :2]
 
 
+class Encoded(torch.autograd.Function):
+    """Features as autograd sees them, whose gradient a pull takes to the parameters of their encoder."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, pull: Pull, _parameter: Tensor) -> Tensor:
+        """`_parameter`: any of the encoder's, so that there is something to differentiate by."""
+        ctx.pull = pull
+        return features.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:
+        """The pull writes the gradients by itself."""
+        ctx.pull(gradient)
+        return None, None, None
+
+
 class GridExperience(Experience):
     """Distinct observations, each kept once; the encoder is learned."""
 
@@ -214,7 +230,7 @@ class GridExperience(Experience):
         """Batch by batch; what the encoder sees differs in number from one to the next."""
         before = learner.gradient_steps
         for batch in self._batches(learner, count):
-            self._sums += torch.stack([learner.update(batch), batch.reached.float().mean()])
+            self._sums[0] += learner.update(batch)["loss"]
         return self._sums if learner.gradient_steps > before else None
 
     def _batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
@@ -229,29 +245,25 @@ class GridExperience(Experience):
         first = 0
         while first < len(reached):
             last = min(first + size * learner.steps_to_target, len(reached))
-            halves, target_rows = self._by_target(learner, drawn.slots[first:last, 1:])
+            wanted = learner.wanted(*self._by_target(learner, drawn.slots[first:last, 1:]), reached[first:last])
             for at in range(first, last, size):
                 batch, part = slice(at, at + size), slice(at - first, at - first + size)
-                yield UVFABatch(
-                    *self._by_network(learner, drawn.slots[batch]),
-                    halves,
-                    target_rows[part],
-                    actions[batch],
-                    reached[batch],
-                )
+                self._sums[1] += reached[batch].float().mean()
+                yield UVFABatch(*self._by_network(learner, drawn.slots[batch]), actions[batch], wanted[part])
             first = last
 
-    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Pull, Tensor, Tensor, Tensor, Tensor | None]:
-        """Of slots [B, 3], each distinct state and each distinct pair once: the first fields of a batch."""
+    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the distinct states of slots [B, 3], and the pairs of them: the first fields of a batch."""
         slots, rows = distinct(drawn)
         assert learner.network.encoder is not None
         features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device, True)
-        pairs, places, counts = (to_device(part, self.device) for part in distinct_pairs(rows))
-        return pull, features, pairs, places, counts if self.config.uvfa.batch_norm else None
+        attached = Encoded.apply(features, pull, next(learner.network.encoder.parameters()))  # type: ignore[no-untyped-call]
+        pairs, places = every_pair(rows) if self.config.uvfa.batch_norm else distinct_pairs(rows)
+        return attached, to_device(pairs, self.device), to_device(places, self.device)
 
     @torch.no_grad()
     def _by_target(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor]:
-        """The target's halves of the distinct states of slots [N, 2], and where the slots are among them."""
+        """The same of slots [N, 2] by the target network, which keeps what it has encoded until it changes."""
         slots, rows = distinct(drawn)
         encoder, table = learner.target.encoder, self._table
         assert encoder is not None
@@ -260,7 +272,7 @@ class GridExperience(Experience):
         features = self._target_features.rows(
             table, slots, lambda new: encode_slots(encoder, table, new, self.device)[0]
         )
-        return learner.target.pairs.halves(features), to_device(rows, self.device)
+        return features, to_device(rows, self.device)
 
     def states(self, slots: Array) -> Tensor:
         """Observations [N, ...] of slots [N]."""
