@@ -18,7 +18,7 @@ from sfl.api import GOAL, Array, Decision
 from sfl.errors import NoRouteError
 from sfl.method.config import Frontier, NavigatorConfig
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.planner import Planner, Route, shortest_routes
+from sfl.method.planner import Planner, Route
 
 
 @dataclass
@@ -296,6 +296,6 @@ def draw_route(planner: Planner, start: int, goal: int, choices: int, rng: np.ra
     """The shortest route, or one of the `choices` shortest, rank r = 1, 2, ... with weight exp(-r)."""
     if choices == 1:
         return planner.route(start, goal)
-    routes = shortest_routes(planner.edges, start, goal, choices)
+    routes = planner.shortest_routes(start, goal, choices)
     weights = np.exp(-np.arange(1.0, len(routes) + 1))
     return routes[int(rng.choice(len(routes), p=weights / weights.sum()))]
