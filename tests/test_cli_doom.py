@@ -18,7 +18,7 @@ from sfl import experiments
 from sfl.cli import main
 from sfl.config import from_json, to_json
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, world_name
+from sfl.worlds import DoomConfig
 
 from .run.dooms import PAIRS, pairs_file
 
@@ -167,6 +167,6 @@ def test_every_maze_has_its_experiment_with_the_levels_of_its_spawn() -> None:
 
 
 def test_worlds_are_told_apart_by_maze_and_textures() -> None:
-    names = {world_name(DoomConfig(maze, texture_seed=seed)) for maze in ("small", "rooms") for seed in (None, 1)}
+    names = {DoomConfig(maze, texture_seed=seed).world_name() for maze in ("small", "rooms") for seed in (None, 1)}
     assert len(names) == 4
-    assert world_name(DoomConfig("small")) == world_name(DoomConfig("small", spawn="fixed", texture_seed=5))
+    assert DoomConfig("small").world_name() == DoomConfig("small", spawn="fixed", texture_seed=5).world_name()

@@ -17,7 +17,6 @@ from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig
 from sfl.method.learning import FrameRepresentation
 from sfl.method.states import FeatureStacks
-from sfl.run.folder import config_spec
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
 from sfl.run.metrics import MetricWindow
@@ -168,7 +167,7 @@ class DoomLoop:
     def __init__(self, bench: DoomBench, encoder: str, landmarks: int) -> None:
         world, count = open_world(bench.env), bench.env_count
         self.config = bench.agent(encoder, landmarks)
-        self.agent = SFLAgent(self.config, config_spec(bench.env, count), 0, bench.device)
+        self.agent = SFLAgent(self.config, bench.env.spec(count), 0, bench.device)
         fill_landmarks(self.agent, landmarks)
         self._session = world.session(count, FreeEpisodes(spawn(0, ["env"])["env"]), goal_terminates=False)
         self._steps = rollout(self.agent, self._session, learner=self.agent)

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.method.config import FeatureConfig, SuccessorConfig
-from sfl.run.folder import env_spec
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import make_env
+from sfl.worlds.gym import env_spec
 from sfl.worlds.session import Env
 
 if TYPE_CHECKING:

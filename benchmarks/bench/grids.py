@@ -25,12 +25,12 @@ from sfl.method.learning import LearnedRepresentation
 from sfl.method.successor import SuccessorLearner
 from sfl.registry import make_agent
 from sfl.replay.replay import SequenceReplay
-from sfl.run.folder import env_spec
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.seeding import spawn
 from sfl.worlds import MiniGridConfig, make_env
 from sfl.worlds.grids import GridWorld
+from sfl.worlds.gym import env_spec
 from sfl.worlds.session import EnvSession
 from sfl.worlds.tasks import GoalObservation
 

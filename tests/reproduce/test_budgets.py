@@ -26,7 +26,7 @@ from sfl.reproduce.budget import (
     time_words,
 )
 from sfl.reproduce.tables import Entry, last_value
-from sfl.run.folder import RunFolder, config_spec, read_config
+from sfl.run.folder import RunFolder, read_config
 from sfl.run.machine import machine_words
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import train
@@ -55,7 +55,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     tiny, env = experiments.tiny(experiments.get("ec-fourroom")), MiniGridConfig()
     assert isinstance(tiny.agent, ECConfig)
     agent = ControllerConfig("", tiny.agent.retrieval, tiny.agent.locomotion, updates_per_step=0.05, replay_size=300)
-    fresh = make_agent(agent, config_spec(env), 0, "cpu").state_dict().networks
+    fresh = make_agent(agent, env.spec(), 0, "cpu").state_dict().networks
     cards = json.dumps({"retrieval": {**CARD, "steps": "60"}, "locomotion": {**CARD, "steps": "70"}})
     tensors = {name: torch.from_numpy(value) for name, value in fresh.items()}
     save_networks(tensors, file, {"networks": "locomotion retrieval", "cards": cards})

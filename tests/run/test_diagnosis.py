@@ -15,9 +15,8 @@ from sfl.cli.commands import configure
 from sfl.run import checkpoint
 from sfl.run.chance import Share, wilson
 from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
-from sfl.run.exams import EXAM, save_exam
 from sfl.run.folder import RunFolder
-from sfl.worlds.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam
+from sfl.worlds.exam import EXAM_FILE, NEVER_TWICE, NO_SEED, SEARCH, Exam, save_exam
 
 from .test_report import rows, write
 
@@ -155,7 +154,7 @@ def test_an_exam_of_what_is_never_seen_twice_is_no_matter_of_longer_training(tmp
     assert not read_facts(run).never_twice  # no exam
     exam = Exam(np.ones((1, 3)), np.ones(1, int), np.array([SEARCH]), np.array([NO_SEED]), 9, 9, False, "")
     for note in ("all that can be reached", f"those that walks met; {NEVER_TWICE}: give another"):
-        save_exam(run / EXAM, replace(exam, note=note))
+        save_exam(run / EXAM_FILE, replace(exam, note=note))
         assert read_facts(run).never_twice == (NEVER_TWICE in note)
     assert NEVER_TWICE in diagnose(read_facts(run))[0].likely
 

@@ -7,7 +7,6 @@ from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
 from sfl.run.evaluate import EPISODE_COLUMNS, Label, eval_tasks, evaluate, summarise
-from sfl.run.folder import config_spec
 from sfl.run.settings import EvalConfig
 from sfl.worlds import GymConfig, MiniGridConfig, Task
 
@@ -47,7 +46,7 @@ def test_columns_are_those_of_the_contract() -> None:
 
 
 def test_same_seed_same_rows_and_another_seed_others() -> None:
-    agent = make_agent(RandomConfig(), config_spec(FOURROOM), 0, "cpu")
+    agent = make_agent(RandomConfig(), FOURROOM.spec(), 0, "cpu")
     tasks = eval_tasks(FOURROOM, EvalConfig(episodes=8, levels=("any",)), seed=1)
     first, second = (evaluate(agent, FOURROOM, tasks, seed=1) for _ in range(2))
     assert first == second

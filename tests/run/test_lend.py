@@ -15,13 +15,13 @@ from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, TrailConfig
 from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.registry import agent_name, make_agent
 from sfl.run.checkpoint import LEARNING_FILES
-from sfl.run.folder import RunFolder, config_spec, export, load_run
+from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.lend import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
-from sfl.run.poses import Squares
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import TrainingRun, resume, train
 from sfl.seeding import generator_state
 from sfl.worlds import MiniGridConfig
+from sfl.worlds.world import Squares
 
 from .worlds import random_experiment
 
@@ -139,7 +139,7 @@ def test_a_resumed_run_keeps_its_explorer_when_the_oracle_would_take_another(tmp
 
 def test_a_run_that_does_not_say_who_walked_is_refused(explored: RunFolder) -> None:
     experiment = curious(explored)
-    agent = make_agent(experiment.agent, config_spec(experiment.env, 4), 0, "cpu")
+    agent = make_agent(experiment.agent, experiment.env.spec(4), 0, "cpu")
     old = generator_state(np.random.default_rng(0))  # all that was noted before
     with pytest.raises(CheckpointError, match="did not note which checkpoint of its explorer walks; start it again"):
         lend_explorer(agent, experiment.env, 0, "cpu", old)

@@ -19,7 +19,7 @@ from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.compare import evaluate_run
-from sfl.run.folder import RunFolder, config_spec, export, load_run, read_episodes
+from sfl.run.folder import RunFolder, export, load_run, read_episodes
 from sfl.run.log import read_columns
 from sfl.run.machine import resident_megabytes
 from sfl.run.metrics import MACHINE
@@ -353,5 +353,5 @@ def test_every_checkpoint_of_a_run_can_be_loaded(tmp_path: Path) -> None:
 
 
 def test_spec_is_what_the_environment_shows() -> None:
-    spec = config_spec(MiniGridConfig())
+    spec = MiniGridConfig().spec()
     assert (spec.observation_shape, spec.observation_dtype, spec.action_count) == ((9, 9, 3), "uint8", 4)

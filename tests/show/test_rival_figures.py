@@ -11,13 +11,13 @@ import pytest
 from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, UVFAConfig
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
-from sfl.run.worlds import MazeWorld
 from sfl.show import views as survey_module
 from sfl.show.draw import _coverage, draw_paper
 from sfl.show.maps import Site
 from sfl.show.mazes import _value_figures, coverage_figure, maze_site
 from sfl.show.style import PAPER, SCREEN
 from sfl.show.views import frozen, values_policy
+from sfl.worlds.doom.world import MazeWorld
 
 from ..run.dooms import doom_experiment, unlearned_encoder
 from ..run.vectors import check

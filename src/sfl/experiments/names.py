@@ -10,7 +10,6 @@ from sfl.experiments import grids as sfl_grids
 from sfl.experiments import mazes as sfl_mazes
 from sfl.registry import agent_about
 from sfl.run.settings import Experiment
-from sfl.worlds.config import DoomConfig, GymConfig
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -36,7 +35,7 @@ def overview() -> Iterator[tuple[str, str]]:
     for experiment in EXPERIMENTS.values():
         families.setdefault(_family(experiment), []).append(experiment)
     for family, members in families.items():
-        mazes = [member.env.maze for member in members if isinstance(member.env, DoomConfig)]
+        mazes = [member.env.maze for member in members if member.env.kind == "maze"]
         line = describe(members[0].name)
         yield family, f"{line}; MAZE: {', '.join(mazes)}" if "MAZE" in family else line
 
@@ -44,7 +43,7 @@ def overview() -> Iterator[tuple[str, str]]:
 def _family(experiment: Experiment) -> str:
     """The name, with MAZE where it says which."""
     env = experiment.env
-    return experiment.name.replace(f"-{env.maze}-", "-MAZE-") if isinstance(env, DoomConfig) else experiment.name
+    return experiment.name.replace(f"-{env.maze}-", "-MAZE-") if env.kind == "maze" else experiment.name
 
 
 SETTINGS = {
@@ -60,9 +59,9 @@ def describe(name: str) -> str:
     experiment = get(name)
     meaning = SETTINGS.get(name.split("-", maxsplit=1)[0]) or agent_about(experiment.agent)
     env = experiment.env
-    where = f"{env.id}, {env.spawn} spawn" if isinstance(env, DoomConfig) else env.id
-    if isinstance(env, DoomConfig) and f"-{env.maze}" not in name:
+    where = f"{env.id}, {env.spawn} spawn" if env.kind == "maze" else env.id
+    if env.kind == "maze" and f"-{env.maze}" not in name:
         where += ", in any maze: --env.maze NAME|FILE"
-    if isinstance(env, GymConfig):
+    if env.kind == "other":
         where += ", or any other world: --env.id ID"
     return f"{meaning}; {where}; {experiment.train.steps:,} steps"

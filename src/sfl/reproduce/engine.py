@@ -32,7 +32,6 @@ from sfl.run.log import note
 from sfl.run.machine import cores_left, memory_left
 from sfl.run.settings import Experiment
 from sfl.run.stopping import RunStoppedError, StopRequest
-from sfl.worlds import DoomConfig
 
 GUESSED_RATES = {"random-": 20_000.0, "mss-": 100.0, "paper-": 200.0, "": 300.0}
 """Environment steps per second in a grid where no finished run says it, by how the experiment's name begins."""
@@ -62,7 +61,7 @@ MAZE_NEED = Need(cores=4, memory=5_000, gpu_memory=8_000)
 
 def is_maze(experiment: Experiment) -> bool:
     """It plays ViZDoom, which is what takes cores and a GPU."""
-    return isinstance(experiment.env, DoomConfig)
+    return experiment.env.kind == "maze"
 
 
 def need_of(experiment: Experiment, device: str) -> Need:

@@ -16,7 +16,7 @@ from sfl.errors import UsageError
 from sfl.files import write_text
 from sfl.registry import AgentConfig, agent_name, make_agent
 from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate
-from sfl.run.folder import RunFolder, config_spec, read_episodes
+from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import csv_text
 from sfl.worlds import EnvConfig, Task
 
@@ -39,7 +39,7 @@ def random_rows(
 
     All chance comes from the run's seed, by generators made for this: asking it changes nothing else.
     """
-    agent = make_agent(RandomConfig(), config_spec(env), label.seed, "cpu")
+    agent = make_agent(RandomConfig(), env.spec(), label.seed, "cpu")
     label = replace(label, agent=RANDOM)
     return evaluate(agent, env, tasks, seed=label.seed, parallel=parallel, label=label, watch=watch)
 

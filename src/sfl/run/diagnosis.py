@@ -23,10 +23,9 @@ from sfl.files import array_in, arrays_in, read_json
 from sfl.run import checkpoint
 from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of, wilson
 from sfl.run.evaluate import EpisodeRow
-from sfl.run.exams import EXAM, read_exam
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
-from sfl.worlds.exam import NEVER_TWICE
+from sfl.worlds.exam import EXAM_FILE, NEVER_TWICE, read_exam
 
 PAGE = "docs/troubleshooting.md"
 
@@ -261,7 +260,7 @@ def read_facts(path: Path) -> Facts:
         unseen,
         levels_of(own, random),
         settings,
-        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM),
+        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM_FILE),
     )
 
 

@@ -31,10 +31,7 @@ from sfl.run.log import MOST_ROWS, CsvTable, damage, note, read_columns
 from sfl.run.machine import prepare
 from sfl.run.metrics import columns
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
-from sfl.worlds.doom.protocol import ACTIONS
-from sfl.worlds.doom.workers import FRAME_SHAPE
-from sfl.worlds.session import Env
+from sfl.worlds import Task
 
 LAST = "last"
 
@@ -266,24 +263,6 @@ def require_idle(path: Path) -> None:
         pass
 
 
-def env_spec(env: Env, env_count: int) -> EnvSpec:
-    """What an agent may know of an environment."""
-    space: Any = env.observation_space
-    seen = space["observation"]
-    action_space: Any = env.action_space
-    return EnvSpec(tuple(seen.shape), str(np.dtype(seen.dtype)), int(action_space.n), env_count)
-
-
-def config_spec(config: EnvConfig, env_count: int = 1) -> EnvSpec:
-    """The same from an environment's configuration; no game is started to ask it."""
-    if isinstance(config, DoomConfig):
-        return EnvSpec(FRAME_SHAPE, "uint8", len(ACTIONS), env_count)
-    env = make_env(config)
-    spec = env_spec(env, env_count)
-    env.close()
-    return spec
-
-
 @dataclass(frozen=True)
 class LoadedRun:
     """A run read back from disk."""
@@ -309,7 +288,7 @@ class LoadedRun:
         levels = own.levels if level is None else (level,)
         wanted = replace(own, levels=levels, episodes=episodes or own.episodes)
         kept = set(levels) <= set(own.levels) and wanted.episodes <= own.episodes
-        whole = isinstance(self.experiment.env, GymConfig)  # an exam has every level, and any number of episodes
+        whole = self.experiment.env.kind == "other"  # an exam has every level, and any number of episodes
         return eval_tasks(self.experiment.env, wanted, self.seed, self.folder.path if kept or whole else None)
 
     def episode_rows(self) -> list[EpisodeRow]:
@@ -328,10 +307,10 @@ def load_run(
     require(plain, f"A checkpoint is last or a number of steps such as 000200000, got {checkpoint_name!r:.60}.")
     experiment, seed = usable_config(path)
     folder = RunFolder(Path(path))
-    spec = config_spec(experiment.env, experiment.train.env_count)
+    spec = experiment.env.spec(experiment.train.env_count)
     inputs.note_other_modules(folder.path)
     source = folder.checkpoints / checkpoint_name
-    loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
+    loaded = checkpoint.load(source, experiment.env.world_name(), spec, learning)
     config = experiment.agent if learning else _acting_only(experiment.agent, spec)
     require_settings(folder, source, loaded.settings)
     agent = make_agent(config, spec, seed, prepare(device, threads))
@@ -426,8 +405,8 @@ def export(path: Path | str, out: Path | str | None = None, history: int = 0, po
     target = RunFolder(Path(out) if out else Path(f"{experiment.name}-seed-{seed:04d}"))
     if target.path.exists():
         raise UsageError(f"{target.path} exists already; choose another place with --out.")
-    spec = config_spec(experiment.env, experiment.train.env_count)
-    loaded = checkpoint.load(source.last, world_name(experiment.env), spec, learning=False)
+    spec = experiment.env.spec(experiment.train.env_count)
+    loaded = checkpoint.load(source.last, experiment.env.world_name(), spec, learning=False)
     if not poses:
         loaded = replace(loaded, poses=())
     draft = target.path.with_name(target.path.name + ".tmp")

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfl.api import Array, Decision, Policy, Step
 from sfl.run.poses import edge_ends
-from sfl.run.worlds import World
+from sfl.worlds.world import World
 
 TILE = 512.0
 """Map units: edges whose middles share a tile of this side are tested against the walls around them together."""

@@ -36,7 +36,6 @@ from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
 from sfl.registry import AgentConfig
 from sfl.run.log import note
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig
 
 FOLDER, LISTED = "inputs", "inputs.json"
 VARIABLE = "SFL_INPUTS"
@@ -75,7 +74,7 @@ class Inputs:
 def copy_inputs(run: Path, experiment: Experiment) -> None:
     """Copy into a new run folder what the run reads; nothing is made where it reads nothing of the user's."""
     found = list(_files(experiment))
-    own = [(module, folder) for module in _modules(experiment.env) if (folder := modules.folder_of(module))]
+    own = [(module, folder) for module in experiment.env.modules() if (folder := modules.folder_of(module))]
     if not found and not own and not _explorer(experiment.agent):
         return
     kept = [_kept(run / FOLDER, setting, name, file) for setting, name, file in found]
@@ -86,9 +85,8 @@ def copy_inputs(run: Path, experiment: Experiment) -> None:
 
 def _files(experiment: Experiment) -> Iterator[tuple[str, str, Path]]:
     """Setting, place of the copy, file."""
-    if isinstance(experiment.env, DoomConfig):
-        for name, file in experiment.env.files().items():
-            yield f"env.{name.partition('/')[0]}", name, file
+    for name, file in experiment.env.files().items():
+        yield f"env.{name.partition('/')[0]}", name, file
     setting, encoder = _encoder(experiment.agent)
     if encoder and encoder not in SHIPPED:
         yield setting, f"encoder/{Path(encoder).name}", Path(encoder)
@@ -103,14 +101,6 @@ def _encoder(agent: AgentConfig) -> tuple[str, str]:
 
 def _explorer(agent: AgentConfig) -> str:
     return agent.memory.explorer if isinstance(agent, SPTMConfig | SGMConfig) else ""
-
-
-def _modules(env: EnvConfig) -> list[str]:
-    """The modules that settings name as `module:name`."""
-    if not isinstance(env, GymConfig):
-        return []
-    named = [str(getattr(env, setting, "") or "") for setting in ("id", "goal_test", "goals")]
-    return list(dict.fromkeys(module for text in named if (module := text.rpartition(":")[0])))
 
 
 def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
@@ -160,9 +150,7 @@ def usable(run: Path, experiment: Experiment, whole: bool = True) -> Experiment:
     found, run = read_inputs(run), run.absolute()
     for module, folder in found.modules:
         modules.note_folder(module, folder)
-    env, agent = experiment.env, experiment.agent
-    if isinstance(env, DoomConfig):
-        env = env.moved(run / FOLDER)
+    env, agent = experiment.env.moved(run / FOLDER), experiment.agent
     for one in found.files:
         path = _present(run / FOLDER, one, whole)
         if path is None and whole:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -21,26 +21,22 @@ from sfl.registry import AgentConfig, agent_name, make_agent, require_settings
 from sfl.run import checkpoint
 from sfl.run.compare import TaskSet
 from sfl.run.evaluate import EpisodeRow, Label, evaluate
-from sfl.run.folder import RunFolder, env_spec, load_run
+from sfl.run.folder import RunFolder, load_run
 from sfl.run.log import note
 from sfl.run.machine import resolve
 from sfl.run.rollout import FreeEpisodes, rollout
-from sfl.run.sight import look
+from sfl.run.worlds import describe_input
 from sfl.seeding import spawn
 from sfl.worlds import (
-    DOOM_ID,
-    DoomConfig,
     EnvConfig,
     GoalWrapper,
-    GymConfig,
-    MiniGridConfig,
     Task,
     draw_tasks,
     is_goal_env,
     make_env,
-    world_name,
 )
-from sfl.worlds.gym import kind_of_goal_env
+from sfl.worlds.config import config_of, is_config
+from sfl.worlds.gym import env_spec, kind_of_goal_env
 from sfl.worlds.observations import ObservationKind
 from sfl.worlds.session import Env, EnvSession
 
@@ -64,7 +60,7 @@ class SFL:
         worlds = {id(one.unwrapped) for one in envs}
         require(len(worlds) == len(envs), "The list holds one environment twice; make each anew.")
         config = recommended() if config is None else require_settings(config)
-        line = look(_kind_of_all(envs), config)
+        line = describe_input(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
         note(line)
         self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, _env_name(envs[0]))
@@ -194,7 +190,7 @@ class SFL:
         config, count = run.experiment.env, run.experiment.train.env_count
         envs = [make_env(config) for _ in range(count)] if env is None else _environments(env)
         made = cls.__new__(cls)
-        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, world_name(config))
+        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, config.world_name())
         made._check_env_count()
         made.env_steps = run.env_steps
         return made
@@ -213,10 +209,9 @@ def _env_name(env: Env) -> str:
 
 def _environments(env: EnvLike) -> list[Env]:
     if isinstance(env, str):
-        ours = DoomConfig() if env == DOOM_ID else MiniGridConfig(env) if env.startswith("sfl/") else None
-        return [make_env(GymConfig(env) if ours is None else ours)]
-    if isinstance(env, get_args(EnvConfig)):
-        return [make_env(env)]
+        return [config_of(env).make()]
+    if is_config(env):
+        return [env.make()]
     if isinstance(env, gymnasium.Env):
         return [env if is_goal_env(env) else GoalWrapper(env)]
     if isinstance(env, gymnasium.vector.VectorEnv):

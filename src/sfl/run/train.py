@@ -27,12 +27,10 @@ from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
-from sfl.run.sight import kind_in, look
 from sfl.run.stopping import RunStoppedError, StopNow, StopRequest
 from sfl.run.unseen import unseen_goals
-from sfl.run.worlds import open_world
+from sfl.run.worlds import describe_input, open_world
 from sfl.seeding import generator_state, restore_generator, spawn
-from sfl.worlds import world_name
 
 
 def train(
@@ -92,7 +90,7 @@ def _new_run(
     """Nothing is written before environment and agent exist."""
     path = folder.run_path(runs_dir, experiment, seed)
     device = prepare(device, threads)
-    observations = look(kind_in(experiment.env), experiment.agent)
+    observations = describe_input(experiment.env.observation_kind(), experiment.agent)
     run = TrainingRun(experiment, seed, device)
     try:
         run.lend_explorer()
@@ -138,14 +136,14 @@ class TrainingRun:
         as_written = experiment if saved is None else folder.read_config(saved)[0]
         self._settings = folder.settings_of(as_written, seed)
         count = experiment.train.env_count
-        self.world, self.world_name = open_world(experiment.env, saved), world_name(experiment.env)
-        self.spec: EnvSpec = folder.config_spec(experiment.env, count)
+        self.world, self.world_name = open_world(experiment.env, saved), experiment.env.world_name()
+        self.spec: EnvSpec = experiment.env.spec(count)
         self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
         self.explorer: Explorer | None = None  # until it is lent: a resumed run says which checkpoint it had
         self.rng = spawn(seed, ["env"])["env"]
         self.poses = PoseLog(self.world.squares())
-        self.unseen = unseen_goals(self.world, experiment.env, self.tasks)
+        self.unseen = unseen_goals(self.world, self.tasks)
         self.random: list[EpisodeRow] | None = None  # how the random policy does on the tasks, once it was asked
         self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
         self.env_steps = self._previous = 0  # environment steps so far, and before the last step

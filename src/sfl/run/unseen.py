@@ -6,19 +6,16 @@ goals does, asked of every observation of training. Draws nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from sfl.api import Array, Observation, Step
 from sfl.run.poses import PoseLog
-from sfl.run.worlds import World
-from sfl.worlds import EnvConfig, GoalWrapper, GymConfig, Task, make_env
-from sfl.worlds.gym import goal_wrapper
-
-SAME_CELL = 0.5
-"""On a grid only the goal's own cell counts as near."""
+from sfl.worlds import Task
+from sfl.worlds.gym import GoalReached, GoalTest
+from sfl.worlds.world import World
 
 BLOCK = 256
 """Observations that are compared with the goals at once."""
@@ -31,12 +28,6 @@ ROUNDING = 1e-9
 
 MOST_KNOWN = 200_000
 """Observations that are remembered as asked about; beyond it they are forgotten and asked about again."""
-
-Reaches = Callable[[Observation, Observation, Mapping[str, Any]], bool]
-"""(achieved, desired, info) -> whether the goal is reached."""
-
-Nearness = Literal["equal"] | float | Reaches
-"""When an observation is at a goal: when they are equal, within this distance of each other, or as a function says."""
 
 
 class UnseenGoals(Protocol):
@@ -55,29 +46,17 @@ class UnseenGoals(Protocol):
         """Go on from there; None: the checkpoint is older than this metric."""
 
 
-def nearness(env: EnvConfig) -> Nearness:
-    """When a goal that is an observation counts as reached in this environment."""
-    if not isinstance(env, GymConfig) or env.goal_test == "equal":
-        return "equal"
-    if env.goal_test == "distance":
-        return env.radius
-    made = make_env(env)
-    asked = cast(GoalWrapper, goal_wrapper(made)).reached
-    made.close()
-    return cast(Reaches, asked)
-
-
-def unseen_goals(world: World, env: EnvConfig, tasks: Sequence[Task]) -> UnseenGoals:
+def unseen_goals(world: World, tasks: Sequence[Task]) -> UnseenGoals:
     """Those of a run's tasks, each goal once."""
     goals = [task.goal for task in tasks if task.goal is not None]
     pictured = [np.asarray(goal) for goal in goals if not isinstance(goal, tuple)]
     if pictured:
-        return UnseenSights(pictured, nearness(env))
+        return UnseenObservations(pictured, world.goal_reached())
     places = np.array([goal[:2] for goal in goals], np.float64).reshape(-1, 2)
-    return UnseenPlaces(places, float(world.radius) if world.maze else SAME_CELL)
+    return UnseenPositions(places, world.goal_radius)
 
 
-class UnseenPlaces:
+class UnseenPositions:
     """Goals at known places."""
 
     def __init__(self, places: Array, radius: float) -> None:
@@ -107,13 +86,13 @@ class UnseenPlaces:
         self._looked = 0
 
 
-class UnseenSights:
+class UnseenObservations:
     """Goals that are observations."""
 
-    def __init__(self, goals: Sequence[Observation], near: Nearness) -> None:
+    def __init__(self, goals: Sequence[Observation], reached: GoalReached) -> None:
         distinct = {_key(goal): goal for goal in goals}
         self._goals = list(distinct.values())
-        self._finder = _finder(self._goals, near)
+        self._finder = _finder(self._goals, reached)
         self._known = True  # whether all of training was looked at
 
     def add(self, step: Step) -> None:
@@ -152,7 +131,7 @@ class _Finder:
         self._goals = goals
         self.unseen = set(range(len(goals)))
 
-    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
         """An observation of training."""
         raise NotImplementedError
 
@@ -171,14 +150,14 @@ class _Equal(_Finder):
         super().__init__(goals)
         self._numbers = {_key(goal): number for number, goal in enumerate(goals) if np.array_equal(goal, goal)}
 
-    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
         """One look into a table."""
         number = self._numbers.get(_key(observation))
         if number is not None:
             self.unseen.discard(number)
 
 
-class _Within(_Finder):
+class _WithinRadius(_Finder):
     """Goals that are reached within a distance, found by sums over parts of the observations.
 
     Two observations are at least as far apart as their sums are (divided by the root of a part's length, by Cauchy and
@@ -191,7 +170,7 @@ class _Within(_Finder):
         self._sums = _sums(goals)  # [G, K]
         self._waiting: list[Observation] = []
 
-    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
         """It waits for others."""
         self._waiting.append(np.array(observation))
         if len(self._waiting) == BLOCK:
@@ -223,15 +202,15 @@ def _sums(observations: Sequence[Observation]) -> Array:
     return np.asarray(np.add.reduceat(flat, starts, axis=1, dtype=np.float64) / length**0.5)
 
 
-class _Asked(_Finder):
+class _ByFunction(_Finder):
     """Goals that are reached when a function says so: it is asked once of each observation with its info."""
 
-    def __init__(self, goals: Sequence[Observation], reaches: Reaches) -> None:
+    def __init__(self, goals: Sequence[Observation], reaches: GoalTest) -> None:
         super().__init__(goals)
         self._reaches = reaches
         self._known: set[int] = set()
 
-    def look(self, observation: Observation, info: Mapping[str, Any]) -> None:
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
         """Of the goals not seen yet."""
         key = hash((_key(observation), repr(info)))
         if key in self._known:
@@ -242,10 +221,10 @@ class _Asked(_Finder):
         self.unseen -= {number for number in self.unseen if self._reaches(observation, self._goals[number], info)}
 
 
-def _finder(goals: Sequence[Observation], near: Nearness) -> _Finder:
-    if near == "equal":
+def _finder(goals: Sequence[Observation], reached: GoalReached) -> _Finder:
+    if reached == "equal":
         return _Equal(goals)
-    return _Asked(goals, near) if callable(near) else _Within(goals, float(near))
+    return _ByFunction(goals, reached) if callable(reached) else _WithinRadius(goals, float(reached))
 
 
 def _key(observation: Observation) -> bytes:

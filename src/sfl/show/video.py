@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,12 +19,11 @@ from sfl.config import require
 from sfl.errors import SflError
 from sfl.files import written
 from sfl.run.evaluate import EpisodeRow, evaluate
-from sfl.run.folder import LoadedRun, RunFolder, env_spec, load_run
+from sfl.run.folder import LoadedRun, RunFolder, load_run
 from sfl.run.poses import PathRecorder
 from sfl.show.views import (
     Box,
     chart,
-    drawing_itself,
     first_task,
     frozen,
     goal_place,
@@ -34,10 +32,9 @@ from sfl.show.views import (
     route_places,
     spread,
 )
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, MiniGridConfig, Task, make_env, world_name
-from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
+from sfl.worlds import EnvConfig, Task
 from sfl.worlds.doom.tasks import GOAL_RADIUS
-from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
+from sfl.worlds.gym import env_spec
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.session import Env
 
@@ -127,13 +124,12 @@ class Painter:
         goal, located = goal_place(task.goal), poses_agree(run)
         self._landmarks = run.landmark_poses[:, :2] if located else np.zeros((0, 2))
         self._world: Scenery
-        self._actions: Sequence[str] = ()
-        if isinstance(run.experiment.env, DoomConfig):
-            self._world, self._actions = MazeViews(env, self._landmarks, goal), MAZE_ACTIONS
+        self._actions: Sequence[str] = run.experiment.env.action_names
+        if run.experiment.env.kind == "maze":
+            self._world = MazeViews(env, self._landmarks, goal)
         elif isinstance(env.unwrapped, MiniGridEnv):
             places = spread(run.landmark_poses) if located else self._landmarks
             self._world = Grids(env, env.unwrapped, places, goal)
-            self._actions = GRID_ACTIONS if isinstance(run.experiment.env, MiniGridConfig) else ()
         else:
             self._world, self._landmarks = Pictures(env), np.zeros((0, 2))
 
@@ -495,18 +491,14 @@ def _require_whole(draft: Path, path: Path) -> None:
 
 
 def _require_one_world(runs: list[LoadedRun]) -> None:
-    worlds = [world_name(run.experiment.env) for run in runs]
+    worlds = [run.experiment.env.world_name() for run in runs]
     names = " and ".join(f"{run.folder.path} in {world}" for run, world in zip(runs, worlds, strict=True))
     require(len(set(worlds)) == 1, f"Runs that are filmed side by side must be in one world; {names} are not.")
 
 
 def _on_film(config: EnvConfig, task: Task) -> PathRecorder:
     """The world of a task: with time for it, able to draw itself, and with its path noted."""
-    if isinstance(config, DoomConfig):
-        config = replace(config, max_steps=task.budget)
-    elif isinstance(config, GymConfig):
-        config = drawing_itself(config)
-    return PathRecorder(make_env(config))
+    return PathRecorder(config.to_show(task.budget).make())
 
 
 class _Film:

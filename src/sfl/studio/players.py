@@ -16,12 +16,10 @@ from sfl.run.evaluate import freeze
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import rollout
 from sfl.run.worlds import open_world
-from sfl.show.views import drawing_itself, poses_agree
+from sfl.show.views import poses_agree
 from sfl.studio.answers import numbers
 from sfl.studio.views import Window
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env
-from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
-from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
+from sfl.worlds import EnvConfig, Task, make_env
 from sfl.worlds.session import Env, EnvSession
 
 Event = dict[str, Any]
@@ -103,7 +101,7 @@ class Player:
 
     @property
     def _in_maze(self) -> bool:
-        return isinstance(self._run.experiment.env, DoomConfig)
+        return self._run.experiment.env.kind == "maze"
 
     def _begin(self, start: Array) -> Event:
         goal = self._task.goal
@@ -209,16 +207,15 @@ def rounds(players: Sequence[Player]) -> Iterator[list[Event]]:
 
 def _prepared(config: EnvConfig, budget: int, spawn: str | None) -> EnvConfig:
     """The same world, with time for the episode, the same starts for all players, and drawing itself."""
-    if isinstance(config, GymConfig):
-        return replace(drawing_itself(config), max_steps=budget)
-    return replace(config, max_steps=budget, spawn=spawn or config.spawn)  # type: ignore[arg-type]  # one of its kind
+    shown = config.to_show(budget)
+    if shown.kind == "other" or not spawn:
+        return shown
+    return replace(shown, spawn=spawn)  # type: ignore[arg-type]  # one of its kind
 
 
 def _action_names(config: EnvConfig, env: Env) -> list[str]:
     space: Any = env.action_space
-    if isinstance(config, DoomConfig):
-        return list(MAZE_ACTIONS)
-    return [str(number) for number in range(space.n)] if isinstance(config, GymConfig) else list(GRID_ACTIONS)
+    return list(config.action_names) or [str(number) for number in range(space.n)]
 
 
 def _pose(pose: Array) -> list[Any] | None:

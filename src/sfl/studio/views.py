@@ -18,7 +18,7 @@ from sfl.config import require
 from sfl.errors import SflError, UsageError
 from sfl.run.goals import picture_in
 from sfl.show.video import Pictures, fitted
-from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.doom.protocol import FRAME_SHAPE
 from sfl.worlds.session import Env
 
 SIDE = 320

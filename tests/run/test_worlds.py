@@ -19,8 +19,8 @@ from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.registry import AgentConfig
-from sfl.run.sight import kind_in, look
 from sfl.run.train import train
+from sfl.run.worlds import describe_input
 from sfl.worlds import DoomConfig, EnvConfig, GymConfig, MiniGridConfig
 
 from .worlds import random_experiment
@@ -77,10 +77,10 @@ def test_what_is_unsure_is_refused_and_nothing_is_written(tmp_path: Path, capsys
     ],
 )
 def test_the_line_names_the_encoder(env: EnvConfig, agent: AgentConfig, line: str) -> None:
-    assert look(kind_in(env), agent).endswith(line)
+    assert describe_input(env.observation_kind(), agent).endswith(line)
 
 
 def test_settings_for_frames_are_refused_elsewhere() -> None:
     for agent, other in ((FrameSFLConfig(), "SFLConfig"), (FrameMSSConfig(), "MSSConfig")):
         with pytest.raises(UsageError, match=f"these observations are grid of 9x9 .*; use {other}"):
-            look(kind_in(MiniGridConfig()), agent)
+            describe_input(MiniGridConfig().observation_kind(), agent)
