@@ -250,7 +250,7 @@ def test_the_goal_test_is_asked_by_the_environment_and_its_info_reaches_no_agent
 
     rows = evaluate(spy, [env], draw_tasks(env, "any", 4, np.random.default_rng(0)))
     assert any(row.success for row in rows)
-    assert all(any("/sfl/envs/" in name for name in frames[:6]) for frames in callers)
+    assert all(any("/sfl/worlds/" in name for name in frames[:6]) for frames in callers)
     assert not any("/sfl/agents/" in name for frames in callers for name in frames)
     seen = FreeEpisodes(np.random.default_rng(0))
     steps = rollout(spy, EnvSession([env], seen))

@@ -18,7 +18,7 @@ from sfl.run.folder import LoadedRun, load_run
 from sfl.run.poses import PathRecorder
 from sfl.run.train import train
 from sfl.show.video import FPS, HOLD, ORANGE, Painter, Pictures, _Camera, _Stage, record
-from sfl.show.views import drawing_itself, first_task, frozen
+from sfl.show.views import first_task, frozen
 from sfl.worlds import GymConfig, MiniGridConfig, make_env
 
 from ..run.worlds import Corridor, random_experiment
@@ -187,7 +187,7 @@ def test_a_world_that_cannot_draw_itself_says_so_in_one_line(recwarn: pytest.War
         name = f"{kind.__name__}Undrawn-v0"
         gymnasium.register(name, kind)
         try:
-            config = drawing_itself(GymConfig(name))
+            config = GymConfig(name).to_show(200)
             assert bool(config.kwargs) == told
             assert not recwarn.list
             env = make_env(config)
