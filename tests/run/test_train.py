@@ -321,7 +321,7 @@ def test_an_environment_that_does_not_repeat_is_reported(
         with pytest.raises(RunStoppedError):
             train(random_experiment(), 0, tmp_path)
     folder = RunFolder(tmp_path / "random-fourroom" / "seed-0000")
-    monkeypatch.setattr("sfl.run.rollout._Slot.digest", lambda self: "something else")
+    monkeypatch.setattr("sfl.worlds.session._Slot.digest", lambda self: "something else")
     resume(folder.path)
     assert "environment 0 did not repeat its episode" in capsys.readouterr().err
     assert len(training_rows(folder)) == 7
