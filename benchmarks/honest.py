@@ -341,7 +341,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("worlds", nargs="*", metavar="WORLD", help="cliff, lake, taxi, doorkey, pixels; by default all")
-    parser.add_argument("--steps", type=int, help="training steps; by default those of sfl-gym")
+    parser.add_argument("--steps", type=int, help="training steps; by default those of world-sfl")
     parser.add_argument("--tiny", action="store_true", help="train for seconds, to see that everything works")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs-dir", type=Path, default=Path("runs/honest"))
@@ -352,7 +352,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if strange := [name for name in options.worlds if name not in known]:
             raise UsageError(f"No world {strange[0]!r}; there are {', '.join(known)}.")
         for name in options.worlds or known:
-            experiment = experiments.get("sfl-gym")
+            experiment = experiments.get("world-sfl")
             if options.tiny:
                 experiment = experiments.tiny(experiment)
             if options.steps is not None:

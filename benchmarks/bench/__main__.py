@@ -25,9 +25,9 @@ from sfl.run.log import note, print_rows, write_rows
 from sfl.run.machine import prepare
 from sfl.run.settings import Experiment
 
-SHARES = ("paper-fourroom", "paper-multiroom-n3", "sfl-fourroom", "sfl-multiroom-n3")
-SPEED = ("paper-fourroom", "paper-multiroom-n2", "paper-multiroom-n3", "paper-multiroom-n4")
-MEMORY = "sfl-fourroom"
+SHARES = ("fourroom-paper", "multiroom-n3-paper", "fourroom-sfl", "multiroom-n3-sfl")
+SPEED = ("fourroom-paper", "multiroom-n2-paper", "multiroom-n3-paper", "multiroom-n4-paper")
+MEMORY = "fourroom-sfl"
 
 
 @dataclass(frozen=True)

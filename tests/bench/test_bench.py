@@ -61,7 +61,7 @@ TINY = Sizes(
 )
 CPU = torch.device("cpu")
 SMALL_DOOM = replace(
-    experiments.get("random-doom-small-random"),
+    experiments.get("small-random-spawn-random"),
     agent=FrameSFLConfig(
         FrameConfig("compact"),
         SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
@@ -126,14 +126,14 @@ def test_every_declared_figure_is_given() -> None:
 def test_a_benchmark_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match=r"No benchmark 'grahp'. Did you mean 'graph'\?"):
         bench("grahp", {})
-    with pytest.raises(UsageError, match="random-fourroom is something else"):
-        minigrid_only(experiments.get("random-fourroom"))
+    with pytest.raises(UsageError, match="fourroom-random is something else"):
+        minigrid_only(experiments.get("fourroom-random"))
     with pytest.raises(UsageError, match="choose an experiment of it"):
-        bench("doom", {}, doom=DoomBench(experiment=experiments.get("sfl-fourroom")))
+        bench("doom", {}, doom=DoomBench(experiment=experiments.get("fourroom-sfl")))
     with pytest.raises(UsageError, match="measures SFL over frames"):
-        DoomBench(experiment=experiments.get("random-doom-small-random")).agent("compact", 10)
+        DoomBench(experiment=experiments.get("small-random-spawn-random")).agent("compact", 10)
     with pytest.raises(UsageError, match="measures SFL with SFS as its metric"):
-        DoomBench(experiment=experiments.get("reachability-doom-sgm-random")).agent("compact", 10)
+        DoomBench(experiment=experiments.get("sgm-random-spawn-paper-reachability")).agent("compact", 10)
 
 
 def test_what_is_not_asked_for_suits_the_experiment_or_the_device() -> None:
@@ -256,7 +256,7 @@ def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.Monke
 
 
 def test_everything_is_at_work_soon_after_the_fill() -> None:
-    loop = TrainingLoop(awake_at(small("paper-fourroom"), 100))
+    loop = TrainingLoop(awake_at(small("fourroom-paper"), 100))
     for _ in range(60):
         loop.step()
     state = loop.agent.state_dict()
@@ -345,7 +345,7 @@ def same_gradient(plain: torch.Tensor | None, ours: torch.Tensor | None) -> None
 
 
 def test_the_plain_loop_sees_the_whole_grid_and_learns() -> None:
-    subject = small("paper-fourroom")
+    subject = small("fourroom-paper")
     filled, plain = TrainingLoop(subject), PlainLoop(subject)
     for _ in range(40):
         plain.replay.add(filled.step())

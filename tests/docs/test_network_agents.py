@@ -25,7 +25,7 @@ DEFAULTS: dict[str, AgentConfig] = {"controller": ControllerConfig(), "sptm": SP
 
 
 def presets(method: str) -> list[AgentConfig]:
-    names = [name for name in experiments.names() if name.startswith(f"{method}-doom-")]
+    names = [name for name in experiments.names() if f"-spawn-{method}-" in f"{name}-"]
     return [experiments.get(name).agent for name in names]
 
 

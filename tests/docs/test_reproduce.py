@@ -20,11 +20,12 @@ from .pages import benchmark, read
 
 def test_the_page_lists_runs_as_the_presets_are() -> None:
     rows = re.findall(
-        r"\| `sfl train (\S+) --seed S` \| `(\S+)` \| ([\d,]+) \| (\d+) \| \d+ \|", read("docs/reproduce.md")
+        r"\| `sfl train ([^`]+) --seed S` \| `(\S+)` \| ([\d,]+) \| (\d+) \| \d+ \|", read("docs/reproduce.md")
     )
-    for name, called, steps, env_count in rows:
+    for words, name, steps, env_count in rows:
         train = experiments.get(name).train
-        assert (name, steps, env_count) == (called, f"{train.steps:,}", str(train.env_count))
+        said = (" ".join(experiments.words(name)), f"{train.steps:,}", str(train.env_count))
+        assert (words, steps, env_count) == said
 
 
 def make_run(folder: Path, seed: int, planned: int = 200) -> Path:

@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """SGM of seed 1 with the networks of the first controller and EC's run of its own seed, all from one file."""
     folder = tmp_path_factory.mktemp("budgets")
     runs, file = folder / "runs", folder / "networks.safetensors"
-    tiny, env = experiments.tiny(experiments.get("ec-fourroom")), MiniGridConfig()
+    tiny, env = experiments.tiny(experiments.get("fourroom-ec")), MiniGridConfig()
     assert isinstance(tiny.agent, ECConfig)
     agent = ControllerConfig("", tiny.agent.retrieval, tiny.agent.locomotion, updates_per_step=0.05, replay_size=300)
     fresh = make_agent(agent, env.spec(), 0, "cpu").state_dict().networks
@@ -149,7 +149,7 @@ def test_networks_that_a_run_goes_on_with_are_counted_once(made: Made) -> None:
 
 
 def test_the_network_that_a_metric_takes_over_is_counted_once(made: Made) -> None:
-    tiny = experiments.tiny(experiments.get("sfl-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-sfl"))
     assert isinstance(tiny.agent, SFLConfig)
     landmarks = replace(tiny.agent.landmarks, add_threshold=0.52, localize_threshold=0.5, window=3)
     config = read_config(made.controller.path)[0].agent
@@ -219,7 +219,7 @@ def test_times_are_in_units_that_can_be_read() -> None:
 @pytest.mark.parametrize("damage", ["gone", "{", "[]"])
 def test_a_damaged_side_file_leaves_the_others_to_be_reported(tmp_path: Path, damage: str) -> None:
     """The numbers of a report do not depend on them."""
-    tiny = experiments.tiny(experiments.get("random-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-random"))
     run = train(tiny, runs_dir=tmp_path, device="cpu")
     facts = run.path / "system.json"
     facts.unlink() if damage == "gone" else facts.write_text(damage)

@@ -39,7 +39,7 @@ STEPS = 6_000
 SLICE = 5.0
 WORDS = [
     *("reproduce", "curves-minigrid", "--tiny", "--scale", "5", "--device", "cpu"),
-    *("--only", "^sfl-fourroom", "--engine", "ray"),
+    *("--only", "^fourroom-sfl", "--engine", "ray"),
 ]
 
 
@@ -112,10 +112,10 @@ def test_a_run_that_is_only_read_travels_without_what_learning_needs(tmp_path: P
 def test_a_run_in_slices_elsewhere_equals_one_that_was_not_interrupted(tmp_path: Path) -> None:
     """Tasks without a cluster: each gets the folder of the one before, and a run that the settings name."""
     home = tmp_path / 'päths "of" mine'
-    entry = Entry("EC", "fourroom", "ec-fourroom", options=_networks_of("ec-fourroom/{first}"), name="reader")
-    source, reader = planned([table(replace(entry, shared=("ec-fourroom",)), seeds=1)], home).runs
+    entry = Entry("EC", "fourroom", "fourroom-ec", options=_networks_of("fourroom-ec/{first}"), name="reader")
+    source, reader = planned([table(replace(entry, shared=("fourroom-ec",)), seeds=1)], home).runs
     train(source.experiment, 0, home, "cpu")
-    needed = (("ec-fourroom/seed-0000", pack(source.path, LEARNING_FILES)),)
+    needed = (("fourroom-ec/seed-0000", pack(source.path, LEARNING_FILES)),)
     order = Order(reader, str(home), None, needed, "cpu", 1.0, str(tmp_path))
     slices: list[tuple[bytes, bool]] = []
     while not slices or not slices[-1][1]:
@@ -186,13 +186,13 @@ def test_runs_of_a_killed_node_go_on_on_another(
     killer.join(60)
     shown = capfd.readouterr().err
     assert killed, shown
-    assert re.search(r"so far sfl-fourroom seed 0: step [1-9]", shown), shown
+    assert re.search(r"so far fourroom-sfl seed 0: step [1-9]", shown), shown
     assert "(2 of 2)" in shown
     for seed in range(2):
-        experiment, _ = read_config(runs / "sfl-fourroom" / f"seed-{seed:04d}")
+        experiment, _ = read_config(runs / "fourroom-sfl" / f"seed-{seed:04d}")
         assert experiment.train.steps == STEPS
         uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
-        assert RunFolder(runs / "sfl-fourroom" / f"seed-{seed:04d}").episodes.read_bytes() == (
+        assert RunFolder(runs / "fourroom-sfl" / f"seed-{seed:04d}").episodes.read_bytes() == (
             uninterrupted.episodes.read_bytes()
         )
 
@@ -218,4 +218,4 @@ def test_when_the_whole_cluster_is_lost_the_command_says_so_and_reports(
     assert last.startswith(f"sfl: The Ray cluster at {nodes[0].address} was lost; once it is back, the same command")
     assert "of 2 runs are finished; see " in last
     (report,) = (runs / "reports").glob("*/report.md")
-    assert "sfl-fourroom seed" in report.read_text()
+    assert "fourroom-sfl seed" in report.read_text()

@@ -79,7 +79,7 @@ def test_parameters_are_those_of_networks_that_learn(small_run: Path) -> None:
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """The random policy's row of the paper's three rooms: four seeds, of which three were made."""
     entries = [
-        Entry("Random | actions", "fourroom", "random-fourroom", "progressive"),
+        Entry("Random | actions", "fourroom", "fourroom-random", "progressive"),
         Entry("Absent", "fourroom", "absent"),
     ]
     made = planned([table(*entries, seeds=4, curves=True)], tmp_path_factory.mktemp("runs"))
@@ -99,7 +99,7 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
     files = write_report(tmp_path / "out", "a title", summary)
     text = files[0].read_text()
     assert "3 of 4 runs are finished" in text
-    assert "| random-fourroom seed 3 | the disk is full |" in text
+    assert "| fourroom-random seed 3 | the disk is full |" in text
     assert "| small | Absent | fourroom | there is no experiment 'absent' yet |" in text
     assert "| Random \\| actions | fourroom | 3 | 1,200 | training 1,200 | 0 |" in text
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
@@ -110,7 +110,7 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
 def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> None:
     """The run of another test in the place of FourRoom's progressive landmarks."""
     whole = TABLES["ablation-landmarks"]
-    made = planned([whole], tmp_path, "^sfl-fourroom$", seeds=1)
+    made = planned([whole], tmp_path, "^fourroom-sfl$", seeds=1)
     made.runs[0].path.parent.mkdir(parents=True)
     made.runs[0].path.symlink_to(small_run)
     (found,) = summarise_plan(made, look_at(made.runs), []).tables

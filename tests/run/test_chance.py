@@ -68,7 +68,7 @@ def test_every_task_is_posed_once_under_the_name_of_the_run(whole: RunFolder) ->
     last = [row for row in own if row.env_steps == own[-1].env_steps]
     assert [(row.level, row.pair, row.budget) for row in rows] == [(row.level, row.pair, row.budget) for row in last]
     assert {(row.experiment, row.agent, row.seed, row.env_steps) for row in rows} == {
-        ("tabular-fourroom", "random", 3, 0)
+        ("fourroom-tabular", "random", 3, 0)
     }
     assert split_off(own + rows) == (own, rows)
     assert 0 <= read_columns(whole.path / "eval.csv")["explore/goals_unseen"][-1] < 1
@@ -107,7 +107,7 @@ def test_what_is_missing_or_damaged_is_made_again_also_of_a_finished_run(
         "empty": b"",
         "bytes": bytes(len(body)),
         "outcome": body[:-3],  # a last word that is cut off
-        "name": body.replace(b"tabular-fourroom", b"other"),
+        "name": body.replace(b"fourroom-tabular", b"other"),
     }
     if harm is None:
         whole.random.unlink()

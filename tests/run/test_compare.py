@@ -18,7 +18,7 @@ from sfl.run.compare import TaskSet
 from sfl.run.evaluate import evaluate as evaluate_tasks
 from sfl.worlds import MiniGridConfig, make_env
 
-FOURROOM = experiments.get("random-fourroom")
+FOURROOM = experiments.get("fourroom-random")
 
 
 class Forward:
@@ -65,7 +65,7 @@ def tasks() -> TaskSet:
 def test_the_tasks_are_those_of_a_run(tasks: TaskSet) -> None:
     levels = [task.level for task in tasks]
     assert levels == ["paper"] * 4 + ["any"] * 4
-    again = sfl.tasks_of(experiments.get("sfl-fourroom"), seed=3)
+    again = sfl.tasks_of(experiments.get("fourroom-sfl"), seed=3)
     assert len(again) == 200
     drawn = {task.pair: (task.start, task.goal) for task in again if task.level == "any"}
     assert all(drawn[task.pair] == (task.start, task.goal) for task in tasks if task.level == "any")
@@ -160,7 +160,7 @@ def test_a_copy_must_be_able_to_act(tasks: TaskSet) -> None:
 def test_tasks_are_those_of_an_experiment_not_of_a_name() -> None:
     with pytest.raises(UsageError, match="seed must be 0 or more, got -1"):
         sfl.tasks_of(FOURROOM, seed=-1)
-    with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'sfl-fourroom'; sfl\.experiments\.get"):
-        sfl.tasks_of("sfl-fourroom")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'fourroom-sfl'; sfl\.experiments\.get"):
+        sfl.tasks_of("fourroom-sfl")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"episodes must be a number, got array\(\[0\., 0\.\]\)"):
         sfl.tasks_of(FOURROOM, episodes=np.zeros(2))  # type: ignore[arg-type]

@@ -97,8 +97,8 @@ def test_the_worst_comes_first_and_the_rest_in_the_same_line() -> None:
     assert [one.name for one in found] == [
         *("few landmarks", "nobody localized", "goals never seen", "not better than random")
     ]
-    line = finding_line("sfl-gym seed 0", found)
-    assert line.startswith("sfl-gym seed 0: few landmarks: 1 landmark, 0 edges for 160 distinct states. Most likely ")
+    line = finding_line("world-sfl seed 0", found)
+    assert line.startswith("world-sfl seed 0: few landmarks: 1 landmark, 0 edges for 160 distinct states. Most likely ")
     assert "; try --agent.landmarks.add-threshold 0.9. Also nobody localized: in 0.0% of the decisions" in line
     assert line.endswith("See docs/troubleshooting.md#few-landmarks")
     assert "\n" not in line
@@ -115,7 +115,7 @@ def test_every_option_that_is_advised_exists() -> None:
         for facts, _, _ in cases:
             words = diagnose(facts)[0].option.split()
             if words[0].startswith("--"):
-                configure(["sfl-gym", *words])
+                configure(["world-sfl", *words])
             else:
                 assert name == "not better than random"
 
@@ -187,7 +187,7 @@ def test_settings_that_are_no_numbers_are_compared_with_nothing(tmp_path: Path) 
 def test_options_are_read_by_their_names(tmp_path: Path) -> None:
     from sfl.run.folder import create
 
-    experiment = experiments.get("sfl-fourroom")
+    experiment = experiments.get("fourroom-sfl")
     folder = create(tmp_path / "run", experiment, 0, {})
     write(folder.episodes, rows(0, 9, 20))
     settings = read_facts(folder.path).settings

@@ -23,9 +23,9 @@ from ..pretrain.made import made_walks
 @pytest.mark.parametrize(
     ("experiment", "kind", "spent"),
     [
-        ("sfl-doom-fixed", "place", (1_200_000, 5_534, 491.0)),
-        ("sfl-doom-small", "compact", (1_000_000, 29_205, 491.0)),
-        ("mss-doom-test-1-fixed", "place", (1_200_000, 5_534, 491.0)),
+        ("maze-fixed-spawn-sfl", "place", (1_200_000, 5_534, 491.0)),
+        ("laptop-maze-sfl", "compact", (1_000_000, 29_205, 491.0)),
+        ("test-1-fixed-spawn-mss", "place", (1_200_000, 5_534, 491.0)),
     ],
 )
 def test_shipped_encoders_say_what_they_took(experiment: str, kind: str, spent: tuple[int, int, float]) -> None:

@@ -28,7 +28,7 @@ from .worlds import random_experiment
 
 def exploration(steps: int = 800) -> Experiment:
     """A tiny run of EC."""
-    tiny = experiments.tiny(experiments.get("ec-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-ec"))
     short = replace(tiny.train, steps=steps, eval_every=0, checkpoint_every=400)
     return replace(tiny, train=short, eval=EvalConfig(2))
 
@@ -57,13 +57,13 @@ def test_a_resumed_exploration_equals_one_that_never_stopped(explored: RunFolder
 
 def curious(explorer: RunFolder, kind: type[SPTMConfig] | type[SGMConfig] = SPTMConfig, **sizes: int) -> Experiment:
     """SPTM or SGM over walks of that run, with the networks that it learned."""
-    source = experiments.tiny(experiments.get("ec-fourroom")).agent
+    source = experiments.tiny(experiments.get("fourroom-ec")).agent
     assert isinstance(source, ECConfig)
     memory = TrailConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000400")
     networks = str(explorer.last / "networks.safetensors")
     agent = kind(networks, source.retrieval, source.locomotion, updates_per_step=0.0, memory=memory)
     train_config = TrainConfig(**{"steps": 160, "env_count": 4, "checkpoint_every": 40, "log_every": 40, **sizes})
-    return Experiment("ec-sptm-fourroom", MiniGridConfig(), agent, train_config, EvalConfig(episodes=2, parallel=2))
+    return Experiment("fourroom-ec-sptm", MiniGridConfig(), agent, train_config, EvalConfig(episodes=2, parallel=2))
 
 
 @pytest.mark.parametrize("kind", [SPTMConfig, SGMConfig])
@@ -192,11 +192,11 @@ def test_steps_are_counted_from_the_start_of_their_episode() -> None:
 
 
 def test_the_oracle_looks_at_whole_episodes_of_all_environments() -> None:
-    maze, walks = experiments.get("ec-doom-test-1-fixed"), experiments.get("ec-sptm-doom-test-1-fixed").env
+    maze, walks = experiments.get("test-1-fixed-spawn-ec"), experiments.get("test-1-fixed-spawn-ec-sptm").env
     window = window_of(maze, walks)
     assert (window.length, window.first, window.steps) == (500, 200, 64_000)  # of 128 games
     assert window_of(replace(maze, train=replace(maze.train, env_count=400)), walks).steps == 200_000
-    grid = experiments.get("ec-fourroom")  # whose episodes have the length that the grid gives them
+    grid = experiments.get("fourroom-ec")  # whose episodes have the length that the grid gives them
     assert window_of(grid, grid.env).steps == 60_000
 
 

@@ -16,7 +16,7 @@ from sfl.run.train import TrainingRun, train
 
 
 def experiment(oracle: bool) -> Experiment:
-    tiny = experiments.tiny(experiments.get("mss-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-mss"))
     agent = replace(tiny.agent, oracle=oracle)  # type: ignore[call-arg]
     sizes = replace(tiny.train, steps=240, env_count=2, eval_every=0, checkpoint_every=240, log_every=120)
     return replace(tiny, agent=agent, train=sizes, eval=replace(tiny.eval, episodes=1))

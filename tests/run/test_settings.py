@@ -74,7 +74,7 @@ def test_json_and_back() -> None:
     ],
 )
 def test_values_of_other_types_are_refused_where_they_are_read(path: str, value: object, line: str) -> None:
-    body = to_json(experiments.get("sfl-fourroom"))
+    body = to_json(experiments.get("fourroom-sfl"))
     *outer, last = path.split(".")
     at = body
     for part in outer:
@@ -86,7 +86,7 @@ def test_values_of_other_types_are_refused_where_they_are_read(path: str, value:
 
 
 def test_a_whole_number_will_do_for_a_float() -> None:
-    body = to_json(experiments.get("sfl-fourroom"))
+    body = to_json(experiments.get("fourroom-sfl"))
     body["agent"]["landmarks"]["add_threshold"] = 1
     found = from_json(Experiment, body).agent.landmarks.add_threshold
     assert isinstance(found, float)

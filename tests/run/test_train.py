@@ -37,7 +37,7 @@ def tiny_experiment(name: str, **sizes: int) -> Experiment:
 
 
 def sfl_experiment(**sizes: int) -> Experiment:
-    return tiny_experiment("sfl-fourroom", **sizes)
+    return tiny_experiment("fourroom-sfl", **sizes)
 
 
 def with_several_environments(**sizes: int) -> Experiment:
@@ -81,7 +81,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, env_steps: int, number: int = signa
 
 
 def tabular_experiment(**sizes: int) -> Experiment:
-    return tiny_experiment("tabular-fourroom", **sizes)
+    return tiny_experiment("fourroom-tabular", **sizes)
 
 
 MAKERS = [random_experiment, with_several_environments, sfl_experiment, tabular_experiment]
@@ -182,7 +182,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
 
 def test_rows_and_folders_are_where_they_should_be(tmp_path: Path) -> None:
     folder = train(random_experiment(), 3, tmp_path, "cpu")
-    assert folder.path == tmp_path / "random-fourroom" / "seed-0003"
+    assert folder.path == tmp_path / "fourroom-random" / "seed-0003"
     assert [row["env_steps"] for row in training_rows(folder)] == ["50", "100", "150", "200", "250", "300", "350"]
     evaluated = [line.split(",")[6] for line in folder.episodes.read_text().splitlines()[1:]]
     assert sorted(set(evaluated)) == ["100", "200", "300", "350"]
@@ -242,7 +242,7 @@ def test_sigterm_saves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     stop_at(monkeypatch, 77, signal.SIGTERM)
     with pytest.raises(RunStoppedError, match="stopped at step 77 and saved"):
         train(random_experiment(), 0, tmp_path)
-    assert load_run(tmp_path / "random-fourroom" / "seed-0000").env_steps == 77
+    assert load_run(tmp_path / "fourroom-random" / "seed-0000").env_steps == 77
 
 
 def test_second_ctrl_c_in_the_middle_of_a_save_keeps_the_old_checkpoint(
@@ -260,7 +260,7 @@ def test_second_ctrl_c_in_the_middle_of_a_save_keeps_the_old_checkpoint(
     with pytest.raises(RunStoppedError, match="stopped without saving; continue with `sfl resume"):
         train(random_experiment(), 0, tmp_path / "parts", "cpu")
     monkeypatch.undo()
-    path = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    path = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     assert sorted(folder.name for folder in (path / "checkpoints").iterdir()) == ["000000150", "last"]
     assert load_run(path).env_steps == 150
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(path, "cpu"))
@@ -284,7 +284,7 @@ def test_full_disk_while_saving_keeps_the_old_checkpoint(tmp_path: Path, monkeyp
     with pytest.raises(SflError, match="The disk is full"):
         train(random_experiment(), 0, tmp_path / "parts", "cpu")
     monkeypatch.undo()
-    path = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    path = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     assert sorted(folder.name for folder in (path / "checkpoints").iterdir()) == ["000000150", "last"]
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(path, "cpu"))
 
@@ -320,7 +320,7 @@ def test_an_environment_that_does_not_repeat_is_reported(
         stop_at(patch, 77)
         with pytest.raises(RunStoppedError):
             train(random_experiment(), 0, tmp_path)
-    folder = RunFolder(tmp_path / "random-fourroom" / "seed-0000")
+    folder = RunFolder(tmp_path / "fourroom-random" / "seed-0000")
     monkeypatch.setattr("sfl.worlds.session._Slot.digest", lambda self: "something else")
     resume(folder.path)
     assert "environment 0 did not repeat its episode" in capsys.readouterr().err

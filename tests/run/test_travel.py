@@ -84,9 +84,9 @@ def test_a_module_beside_the_user_is_found_again_from_elsewhere(
     away.mkdir()
     (home / "my_cells.py").write_text(CELLS)
     monkeypatch.chdir(home)
-    words = ["train", "sfl-gym", "--env.id", "my_cells:Cells-v0", "--tiny", "--train.steps", "300", "--device", "cpu"]
+    words = ["train", "world-sfl", "--env.id", "my_cells:Cells-v0", "--tiny", "--train.steps", "300", "--device", "cpu"]
     assert main([*words, "--train.eval-every", "0"]) == 0
-    shutil.move(home / "runs" / "sfl-gym" / "seed-0000", away / "run")
+    shutil.move(home / "runs" / "world-sfl" / "seed-0000", away / "run")
     assert json.loads((away / "run" / "inputs" / "inputs.json").read_text())["modules"] == {"my_cells": str(home)}
 
     forget(*state)

@@ -44,7 +44,7 @@ def lakes() -> Iterator[None]:
 
 
 def test_a_run_says_what_it_took_its_observations_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    experiment = replace(experiments.tiny(experiments.get("sfl-gym")), env=GymConfig("FirstLake-v0"))
+    experiment = replace(experiments.tiny(experiments.get("world-sfl")), env=GymConfig("FirstLake-v0"))
     experiment = replace(experiment, train=replace(experiment.train, steps=120, eval_every=0))
     made = train(experiment, 0, tmp_path, "cpu")
     line = "observations: RGB picture 44x48, channels first, put last; encoder: convolutions over pixels."
@@ -53,7 +53,7 @@ def test_a_run_says_what_it_took_its_observations_for(tmp_path: Path, capsys: py
 
 
 def test_what_is_unsure_is_refused_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "sfl-gym", "--env.id", "SmallLake-v0", "--tiny", "--runs-dir", str(tmp_path / "runs")]) == 2
+    assert main(["train", "world-sfl", "--env.id", "SmallLake-v0", "--tiny", "--runs-dir", str(tmp_path / "runs")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "32x32x3 numbers (uint8, 0 to 255): they may be a small picture or a grid of symbols" in said

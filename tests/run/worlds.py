@@ -70,5 +70,5 @@ def random_experiment(**train: int) -> Experiment:
     """The random policy in FourRoom for a few hundred steps."""
     sizes = {"steps": 350, "eval_every": 100, "checkpoint_every": 150, "log_every": 50, **train}
     return Experiment(
-        "random-fourroom", MiniGridConfig(), RandomConfig(), TrainConfig(**sizes), EvalConfig(episodes=3, parallel=2)
+        "fourroom-random", MiniGridConfig(), RandomConfig(), TrainConfig(**sizes), EvalConfig(episodes=3, parallel=2)
     )

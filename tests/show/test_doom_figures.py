@@ -44,7 +44,7 @@ def sfl_experiment(place: Path) -> Experiment:
         replay_size=500,
     )
     base = doom_experiment(place, max_steps=60, steps=600, eval_every=0, checkpoint_every=150, log_every=150)
-    return replace(base, name="sfl-doom-small", agent=agent)
+    return replace(base, name="laptop-maze-sfl", agent=agent)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         oracle=True,
     )
     base = doom_experiment(place, steps=150, eval_every=0, checkpoint_every=150, log_every=150)
-    return train(replace(base, name="mss-oracle-doom-small", agent=agent), 0, place / "runs", "cpu").path
+    return train(replace(base, name="laptop-maze-mss-oracle", agent=agent), 0, place / "runs", "cpu").path
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_coverage_is_shown_side_by_side(path: Path) -> None:
     squares = both[0].world.squares()
     shares = [f"{100 * count / len(squares.reachable):.0f}% of {len(squares.reachable)} squares" for count in (1, 2)]
     names = [axes.get_title() for axes in plate.figure.axes[:2]]
-    assert names == [f"mss-oracle-doom-small, seed {seed}, 150 steps, random spawn: {shares[seed]}" for seed in (0, 1)]
+    assert names == [f"laptop-maze-mss-oracle, seed {seed}, 150 steps, random spawn: {shares[seed]}" for seed in (0, 1)]
     seen = [axes.collections[1].get_array() for axes in plate.figure.axes[:2]]
     assert [np.ma.sum(array) for array in seen] == [2, 2]
     assert [np.ma.count(array) for array in seen] == [1, 2]

@@ -123,9 +123,9 @@ def test_a_belief_is_measured_against_the_truth(small_run: Path) -> None:
 
 def test_two_runs_are_filmed_side_by_side(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfl.show.video.first_task", lambda run, level: replace(first_task(run), budget=4))
-    ours = Path(shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000"))
+    ours = Path(shutil.copytree(small_run, tmp_path / "fourroom-sfl" / "seed-0000"))
     path = record(ours, beside=small_run)
-    assert path == tmp_path / "sfl-fourroom" / "figures" / "episode.mp4"
+    assert path == tmp_path / "fourroom-sfl" / "figures" / "episode.mp4"
     reader = imageio_ffmpeg.read_frames(str(path))
     width, height = next(reader)["size"]
     frame = np.frombuffer(next(reader), np.uint8).reshape(height, width, 3).astype(int)

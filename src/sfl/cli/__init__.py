@@ -22,8 +22,8 @@ sfl: Successor Feature Landmarks, goal-reaching without rewards.
 
 usage: sfl COMMAND [OPTIONS]
 
-  list                   the experiments there are
-  train EXPERIMENT       train one, into a new run folder
+  list                   the places and agents there are
+  train PLACE            train an agent there (--agent NAME, else SFL), into a new run folder
   resume RUN             go on where a run stopped
   eval RUN               evaluate a run, on its own tasks or on a goal of yours
   report RUN...          a table of success over runs
@@ -39,8 +39,8 @@ usage: sfl COMMAND [OPTIONS]
   demo                   train, compare with the random policy, draw
   doctor                 check this installation
 
-`sfl COMMAND --help` shows the options of a command, `sfl train EXPERIMENT --help` every setting of an experiment.
-RUN is a run folder such as runs/sfl-fourroom/seed-0000.
+`sfl COMMAND --help` shows the options of a command, `sfl train PLACE --agent NAME --help` every setting.
+RUN is a run folder such as runs/fourroom-sfl/seed-0000.
 """
 
 COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {

@@ -24,6 +24,7 @@ from sfl.api import Agent, AgentState, Array, EnvSpec
 from sfl.config import MOST, from_json, require, to_json
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import MEGABYTE, copy_file, read_json, read_text, write_text
+from sfl.old_names import new_name
 from sfl.registry import AgentConfig, agent_name, make_agent
 from sfl.run import checkpoint, inputs
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
@@ -196,14 +197,15 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
     file = RunFolder(Path(path)).config
     if not os.path.isfile(file):  # unlike Path.is_file() it says no to a name that is too long
         given = f"{path!s:.300} is not a run folder (it has no config.json)"
-        raise UsageError(f"{given}; give e.g. runs/sfl-fourroom/seed-0000.")
+        raise UsageError(f"{given}; give e.g. runs/fourroom-sfl/seed-0000.")
     body = read_json(file)
     known = isinstance(body, dict) and {"experiment", "seed"} <= body.keys()
     if not known:
         raise FileError(f"{file} is no config.json of a run: it must hold an experiment and a seed.")
     seed: int = from_json(int, body["seed"], f"{file}: seed")
     require(seed >= 0, f"{file}: seed must be 0 or more, got {seed}.")
-    return from_json(Experiment, body["experiment"], str(file)), seed
+    experiment: Experiment = from_json(Experiment, body["experiment"], str(file))
+    return replace(experiment, name=new_name(experiment.name)), seed
 
 
 def settings_of(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -374,7 +376,8 @@ def read_episodes(path: Path) -> list[EpisodeRow]:
 
 def _episode_row(row: dict[str, Any]) -> EpisodeRow:
     numbers = ("seed", "env_steps", "pair", "budget", "success", "steps")
-    found = EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})
+    named = {"experiment": new_name(row["experiment"]), **{name: int(row[name]) for name in numbers}}
+    found = EpisodeRow(**{**row, **named})
     if max(abs(getattr(found, name)) for name in numbers) >= MOST:
         raise ValueError("a number is too large")
     if found.success not in (0, 1):

@@ -258,7 +258,7 @@ class Shelf:
 def run_folders(path: Path) -> list[Path]:
     """The run itself, or all runs below a folder."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist; give a run folder such as runs/sfl-fourroom/seed-0000.")
+        raise UsageError(f"{path} does not exist; give a run folder such as runs/fourroom-sfl/seed-0000.")
     if (path / "config.json").is_file():
         read_config(path)
         return [path.resolve()]
