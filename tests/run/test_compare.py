@@ -131,7 +131,7 @@ def test_what_are_no_tasks_is_refused() -> None:
         ({"worlds": "sfl/FourRoom-v0"}, "worlds must be a configuration or environments, at least one, got 'sfl/"),
         ({"parallel": -1}, "parallel must be 1 or more, got -1"),
         ({"parallel": np.zeros(3)}, r"parallel must be 1 or more, got array\(\[0\., 0\., 0\.\]\)"),
-        ({"seed": -1}, "seed must be 0 or more, got -1"),
+        ({"seed": -1}, "seed must be a whole number, 0 or more, got -1"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str, tasks: TaskSet) -> None:
@@ -158,7 +158,7 @@ def test_a_copy_must_be_able_to_act(tasks: TaskSet) -> None:
 
 
 def test_tasks_are_those_of_an_experiment_not_of_a_name() -> None:
-    with pytest.raises(UsageError, match="seed must be 0 or more, got -1"):
+    with pytest.raises(UsageError, match="seed must be a whole number, 0 or more, got -1"):
         sfl.tasks_of(FOURROOM, seed=-1)
     with pytest.raises(UsageError, match=r"tasks_of takes an experiment, got 'fourroom-sfl'; sfl\.experiments\.get"):
         sfl.tasks_of("fourroom-sfl")  # type: ignore[arg-type]

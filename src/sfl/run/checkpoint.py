@@ -92,7 +92,10 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
     try:
         draft.mkdir(parents=True)
         _write_files(draft, checkpoint, kind)
-        _swap(draft, folder, old)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(draft, folder)
+        flush(folder.parent)
     except (OSError, SafetensorError) as error:
         if not has_no_room(error):
             raise
@@ -115,13 +118,6 @@ def _write_poses(path: Path, pieces: Sequence[Array]) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         for piece in pieces:
             file.write(np.ascontiguousarray(piece, "<f4").data)
-
-
-def _swap(draft: Path, folder: Path, old: Path) -> None:
-    if folder.exists():
-        os.rename(folder, old)
-    os.rename(draft, folder)
-    flush(folder.parent)
 
 
 def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
@@ -428,52 +424,36 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_count, value))
-
-
-def _is_digest(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
-
-
-def _is_kind(value: Any) -> bool:
-    return isinstance(value, str) and value in NEEDED
-
-
 def _are_files(value: Any) -> bool:
     """Names in this folder, with the size and the digest of each."""
-    return isinstance(value, dict) and all(_is_name(name) and _is_fingerprint(file) for name, file in value.items())
-
-
-def _is_name(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9_-]+\.[a-z]+", name) is not None and name != HEADER_NAME
-
-
-def _is_fingerprint(value: Any) -> bool:
-    return isinstance(value, dict) and _is_count(value.get("bytes")) and _is_digest(value.get("sha256"))
-
-
-def _are_tables(value: Any) -> bool:
-    return _are_files(value) and all(_is_count(table.get("rows")) for table in value.values())
+    return isinstance(value, dict) and all(
+        re.fullmatch(r"[A-Za-z0-9_-]+\.[a-z]+", name) is not None
+        and name != HEADER_NAME
+        and isinstance(file, dict)
+        and _is_count(file.get("bytes"))
+        and isinstance(file.get("sha256"), str)
+        and re.fullmatch("[0-9a-f]{64}", file["sha256"]) is not None
+        for name, file in value.items()
+    )
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
-    "sfl": _is_text,
-    "env": _is_text,
-    "observation_shape": _is_shape,
+    "sfl": lambda value: isinstance(value, str),
+    "env": lambda value: isinstance(value, str),
+    "observation_shape": lambda value: isinstance(value, list) and all(map(_is_count, value)),
     "action_count": _is_count,
     "env_steps": _is_count,
     "files": _are_files,
 }
-_SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {"kind": _is_kind, "tables": _are_tables, "digest": _is_digest}
+_SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "kind": lambda value: isinstance(value, str) and value in NEEDED,
+    "tables": lambda value: _are_files(value) and all(_is_count(table.get("rows")) for table in value.values()),
+    "digest": lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+}
 
 
 def present(folder: Path) -> Path:
@@ -521,12 +501,13 @@ def last_good(checkpoints: Path, but: Path) -> Path | None:
 def _whole_steps(folder: Path) -> int | None:
     try:
         header = read_header(folder)
-        whole = all(_is(folder / name, expected) for name, expected in header["files"].items())
+        whole = all(
+            # The size is asked first, as a pipe or a device may have no end.
+            (folder / name).is_file()
+            and (folder / name).stat().st_size == expected["bytes"]
+            and _fingerprint(folder / name) == expected
+            for name, expected in header["files"].items()
+        )
     except (OSError, ValueError):
         return None
     return int(header["env_steps"]) if whole else None
-
-
-def _is(path: Path, expected: Mapping[str, Any]) -> bool:
-    """A file of this size and these contents; the size is asked first, as a pipe or a device may have no end."""
-    return path.is_file() and path.stat().st_size == expected["bytes"] and _fingerprint(path) == expected

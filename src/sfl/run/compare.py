@@ -190,7 +190,7 @@ def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None)
     """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
     if not isinstance(experiment, Experiment):
         raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
-    _require_seed(seed)
+    require_seed(seed)
     fits = episodes is None or isinstance(episodes, int | np.integer)
     require(fits, f"episodes must be a number, got {episodes!r:.60}.")
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
@@ -214,7 +214,7 @@ def evaluate(
     """
     listed, where = _world_of(tasks, worlds)
     _require_methods(agent)
-    _require_seed(seed)
+    require_seed(seed)
     fits = parallel is None or (isinstance(parallel, int | np.integer) and parallel >= 1)
     require(fits, f"parallel must be 1 or more, got {parallel!r:.60}.")
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
@@ -223,8 +223,10 @@ def evaluate(
     return evaluate_tasks(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
 
 
-def _require_seed(seed: Any) -> None:
-    require(isinstance(seed, int) and seed >= 0, f"seed must be 0 or more, got {seed!r}.")
+def require_seed(seed: Any) -> None:
+    """Of the public functions that are called from Python."""
+    whole = isinstance(seed, int | np.integer)
+    require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
 
 
 def _world_of(

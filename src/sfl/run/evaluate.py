@@ -91,7 +91,8 @@ def evaluate(
     policy, queue = freeze(agent, tasks, seed)
     label = label or Label(seed=seed)
     if isinstance(worlds, Sequence):
-        return _play(policy, EnvSession(worlds, queue), tasks, queue, _columns_of(worlds[0], label), watch)
+        shared = {**asdict(label), "env": env_name(worlds[0]), "maze": "", "spawn": ""}
+        return _play(policy, EnvSession(worlds, queue), tasks, queue, shared, watch)
     world = open_world(worlds)
     spawned = getattr(worlds, "spawn", "")
     shared = {**asdict(label), "env": worlds.id, "maze": world.maze, "spawn": spawned}
@@ -125,7 +126,12 @@ def _play(
     rows = dict(solved or {})
     lost: set[int] = set()
     for step in rollout(policy, session):
-        lost.update(_without_route(step, policy))
+        envs = step.transitions.env_indices.tolist()
+        lost.update(
+            episode.number
+            for episode, env in zip(step.episodes, envs, strict=True)
+            if not policy.explain(env).route_found
+        )
         if watch is not None:
             watch(step, policy)
         for row in step.ended:
@@ -171,15 +177,9 @@ class TaskQueue:
         self._waiting.append(number)
 
 
-def _without_route(step: Step, policy: Policy) -> Iterable[int]:
-    for episode, env_index in zip(step.episodes, step.transitions.env_indices, strict=True):
-        if not policy.explain(int(env_index)).route_found:
-            yield episode.number
-
-
-def _columns_of(env: Env, label: Label) -> dict[str, Any]:
-    name = type(env.unwrapped).__name__ if env.spec is None else env.spec.id
-    return {**asdict(label), "env": name, "maze": "", "spawn": ""}
+def env_name(env: Env) -> str:
+    """How rows call an environment: its id, else its class."""
+    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
 
 
 def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bool = False) -> EpisodeRow:

@@ -19,8 +19,8 @@ from sfl.files import read_json, write_text
 from sfl.method.config import recommended
 from sfl.registry import AgentConfig, agent_name, make_agent, require_settings
 from sfl.run import checkpoint
-from sfl.run.compare import TaskSet
-from sfl.run.evaluate import EpisodeRow, Label, evaluate
+from sfl.run.compare import TaskSet, require_seed
+from sfl.run.evaluate import EpisodeRow, Label, env_name, evaluate
 from sfl.run.folder import RunFolder, load_run
 from sfl.run.log import note
 from sfl.run.machine import resolve
@@ -55,7 +55,7 @@ class SFL:
     """
 
     def __init__(self, env: EnvLike, config: AgentConfig | None = None, seed: int = 0, device: str = "auto") -> None:
-        _require_seed(seed)
+        require_seed(seed)
         envs = _environments(env)
         worlds = {id(one.unwrapped) for one in envs}
         require(len(worlds) == len(envs), "The list holds one environment twice; make each anew.")
@@ -63,7 +63,7 @@ class SFL:
         line = describe_input(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
         note(line)
-        self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, _env_name(envs[0]))
+        self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, env_name(envs[0]))
 
     def _set_up(
         self, agent: Agent, config: AgentConfig, spec: EnvSpec, seed: int, envs: list[Env], env_name: str
@@ -172,7 +172,7 @@ class SFL:
         seed: int = from_json(int, body["seed"], f"{file}: seed")
         config, spec = from_json(AgentConfig, body["agent"], str(file)), from_json(EnvSpec, body["spec"], str(file))
         envs = [] if env is None else _environments(env)
-        name = _env_name(envs[0]) if envs else from_json(str, body["env"], f"{file}: env")
+        name = env_name(envs[0]) if envs else from_json(str, body["env"], f"{file}: env")
         made = cls.__new__(cls)
         made._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, name)
         snapshot = checkpoint.load(Path(path) / "checkpoint", name, env_spec(envs[0], len(envs)) if envs else spec)
@@ -201,10 +201,6 @@ class SFL:
 
     def _need_envs(self) -> None:
         require(bool(self.envs), "This agent was loaded without an environment; give one: SFL.load(path, env).")
-
-
-def _env_name(env: Env) -> str:
-    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
 
 
 def _environments(env: EnvLike) -> list[Env]:
@@ -258,11 +254,6 @@ def _kind_of_all(envs: Sequence[Env]) -> ObservationKind:
             f"Environments to learn in together must be alike; number 0 has {seen[0]}, number {number} has {seen[1]}.",
         )
     return kinds[0]
-
-
-def _require_seed(seed: Any) -> None:
-    whole = isinstance(seed, int | np.integer)
-    require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
 
 
 def _path(given: Any) -> Path:
