@@ -451,7 +451,7 @@ def test_checkpoints_of_older_formats_are_evaluated_and_not_resumed(
 def kill_before_its_first_checkpoint(runs: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "save", lambda *words: pytest.fail("saved"))
-        patch.setattr("sfl.run.train.TrainingRun.note", lambda self, step: (_ for _ in ()).throw(MemoryError))
+        patch.setattr("sfl.run.train.TrainingRun.record", lambda self, step: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             train(random_experiment(), 0, runs, "cpu")
     return runs / "fourroom-random" / "seed-0000"

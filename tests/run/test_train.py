@@ -70,14 +70,14 @@ def assert_same_checkpoint(one: Path, other: Path) -> None:
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, env_steps: int, number: int = signal.SIGINT) -> None:
     """Send a signal to this process right after the agent has learned from that step."""
-    note = train_module.TrainingRun.note
+    record = train_module.TrainingRun.record
 
-    def note_and_signal(self: Any, step: Any) -> None:
-        note(self, step)
+    def record_and_signal(self: Any, step: Any) -> None:
+        record(self, step)
         if self.env_steps == env_steps:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(train_module.TrainingRun, "note", note_and_signal)
+    monkeypatch.setattr(train_module.TrainingRun, "record", record_and_signal)
 
 
 def tabular_experiment(**sizes: int) -> Experiment:

@@ -56,7 +56,7 @@ def train(
             try:
                 run.evaluate_and_save_if_due(stop)  # a resumed run may have been stopped before it came to that
                 for step in run.steps():  # act, observe and update are in `rollout`
-                    run.note(step)
+                    run.record(step)
                     run.progress.advance(run.env_steps)
                     if run.is_due(experiment.train.log_every):
                         run.log()
@@ -217,7 +217,7 @@ class TrainingRun:
         """From here on time counts as training."""
         self._started = time.perf_counter()
 
-    def note(self, step: Step) -> None:
+    def record(self, step: Step) -> None:
         """Keep of a step what tables and checkpoints need of it."""
         self.window.add(step.metrics)
         self.poses.add(step.poses)
