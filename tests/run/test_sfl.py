@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended
+from sfl.run.checkpoint import sign_header
 from sfl.run.sfl import SFL
 from sfl.run.train import train
 from sfl.worlds import GoalWrapper, GymConfig, MiniGridConfig, Task, make_env
@@ -196,6 +198,17 @@ def test_saved_and_loaded_predicts_the_same(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"loaded without an environment; give one"):
         back.learn(1)
     assert SFL.load(tmp_path / "agent", FOURROOM).learn(10).env_steps == 60
+
+
+def test_an_agent_of_an_older_format_acts_and_does_not_learn_on(tmp_path: Path) -> None:
+    agent = SFL(FOURROOM, config=TabularConfig()).learn(200)
+    agent.save(tmp_path / "agent")
+    header = tmp_path / "agent" / "checkpoint" / "format.json"
+    header.write_text(json.dumps(sign_header(json.loads(header.read_text()) | {"format": 4})))
+    old = SFL.load(tmp_path / "agent", FOURROOM)
+    assert old.evaluate(episodes=3) == agent.evaluate(episodes=3)
+    with pytest.raises(UsageError, match="was saved in format 4; it acts"):
+        old.learn(10)
 
 
 def test_reset_and_another_goal_start_a_new_episode() -> None:

@@ -23,7 +23,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from sfl.api import AgentState, Array, EnvSpec
+from sfl.api import Agent, AgentState, Array, EnvSpec
 from sfl.errors import CheckpointError, FileError, SflError
 from sfl.files import flush, has_no_room, read_array, read_arrays, read_bytes
 from sfl.run.log import note
@@ -274,6 +274,23 @@ def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, by
         if hashlib.sha256(found[name]).hexdigest() != header["files"][name]["sha256"]:
             raise CheckpointError(f"Checkpoint {folder} is damaged: {name} is not what it was saved with.")
     return header, found
+
+
+def load_agent(agent: Agent, folder: Path, loaded: Checkpoint) -> None:
+    """Give a fresh agent the state in a checkpoint, once it is known to fit.
+
+    What small and slim checkpoints leave out stays as it is: enough to act, not to go on training exactly.
+    """
+    fresh = agent.state_dict()
+    check_keys(folder, loaded.agent.networks, fresh.networks)
+    check_state(folder, loaded.agent, fresh)
+    networks = {
+        name: array.astype(fresh.networks[name].dtype, copy=False) for name, array in loaded.agent.networks.items()
+    }
+    parts = [part.name for part in fields(fresh) if part.name != "networks"]
+    absent = {name: getattr(fresh, name) for name in parts if not getattr(loaded.agent, name)}
+    del fresh  # with a whole replay
+    agent.load_state_dict(replace(loaded.agent, networks=networks, **absent))
 
 
 def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:

@@ -14,13 +14,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from sfl.api import Agent, AgentState, Array, EnvSpec
+from sfl.api import Agent, Array, EnvSpec
 from sfl.config import MOST, from_json, require, to_json
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import MEGABYTE, copy_file, read_json, read_text, write_text
@@ -278,6 +278,8 @@ class LoadedRun:
     graph: dict[str, Array]
     """The arrays of the checkpoint's graph.npz, for plots."""
     poses: Array  # [N, 3] where the agent was at each step; empty in small checkpoints
+    format: int = checkpoint.FORMAT
+    """Of the checkpoint."""
 
     @property
     def label(self) -> Label:
@@ -316,13 +318,18 @@ def load_run(
     config = experiment.agent if learning else _acting_only(experiment.agent, spec)
     require_settings(folder, source, loaded.settings)
     agent = make_agent(config, spec, seed, prepare(device, threads))
-    fresh = agent.state_dict()
-    checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
-    checkpoint.check_state(source, loaded.agent, fresh)
-    agent.load_state_dict(_completed(loaded.agent, fresh))
+    checkpoint.load_agent(agent, source, loaded)
     poses = np.concatenate([np.zeros((0, 3), np.float32), *loaded.poses])
     return LoadedRun(
-        experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, poses
+        experiment,
+        agent,
+        folder,
+        loaded.env_steps,
+        seed,
+        loaded.landmark_poses,
+        loaded.agent.graph,
+        poses,
+        loaded.format,
     )
 
 
@@ -332,13 +339,6 @@ def _acting_only(config: AgentConfig, spec: EnvSpec) -> AgentConfig:
         return config
     least = min(config.replay_size, 100 + 2 * spec.env_count)
     return cast(AgentConfig, replace(cast(Any, config), replay_size=least))
-
-
-def _completed(state: AgentState, fresh: AgentState) -> AgentState:
-    """Fill what small checkpoints leave out with a fresh agent's: enough to act, not to go on training exactly."""
-    networks = {name: array.astype(fresh.networks[name].dtype) for name, array in state.networks.items()}
-    absent = [field.name for field in fields(state) if field.name != "networks" and not getattr(state, field.name)]
-    return replace(state, networks=networks, **{name: getattr(fresh, name) for name in absent})
 
 
 def require_rows(run: RunFolder, tables: Mapping[str, Any]) -> None:

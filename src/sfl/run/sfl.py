@@ -71,6 +71,7 @@ class SFL:
         self.agent, self.config, self.spec, self.seed = agent, config, spec, seed
         self.envs, self.env_name = envs, env_name
         self.env_steps = 0
+        self._format = checkpoint.FORMAT
         self._session = EnvSession(envs, FreeEpisodes(spawn(seed, ["env"])["env"]))
         self._policy: Policy | None = None
         self._goal: Observation | None = None
@@ -78,6 +79,10 @@ class SFL:
     def learn(self, steps: int) -> SFL:
         """Explore and learn for this many environment steps more, without any reward or goal."""
         _require_count(steps, "steps", 0)
+        saved, now = self._format, checkpoint.FORMAT
+        require(
+            saved == now, f"This agent was saved in format {saved}; it acts, and only agents of format {now} learn on."
+        )
         end = self.env_steps + steps
         self._policy = None
         self._need_envs()
@@ -177,11 +182,8 @@ class SFL:
         made._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, name)
         snapshot = checkpoint.load(Path(path) / "checkpoint", name, env_spec(envs[0], len(envs)) if envs else spec)
         made._check_env_count()
-        fresh = made.agent.state_dict()
-        checkpoint.check_keys(Path(path), snapshot.agent.networks, fresh.networks)
-        checkpoint.check_state(Path(path), snapshot.agent, fresh)
-        made.agent.load_state_dict(snapshot.agent)
-        made.env_steps = snapshot.env_steps
+        checkpoint.load_agent(made.agent, Path(path), snapshot)
+        made.env_steps, made._format = snapshot.env_steps, snapshot.format
         return made
 
     @classmethod
@@ -192,7 +194,7 @@ class SFL:
         made = cls.__new__(cls)
         made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, config.world_name())
         made._check_env_count()
-        made.env_steps = run.env_steps
+        made.env_steps, made._format = run.env_steps, run.format
         return made
 
     def _check_env_count(self) -> None:

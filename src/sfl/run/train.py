@@ -333,11 +333,7 @@ class TrainingRun:
         folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
         self._noted = loaded.tables
-        fresh = self.agent.state_dict()
-        checkpoint.check_keys(found.last, loaded.agent.networks, fresh.networks)
-        checkpoint.check_state(found.last, loaded.agent, fresh)
-        del fresh  # with a whole replay
-        self.agent.load_state_dict(loaded.agent)
+        checkpoint.load_agent(self.agent, found.last, loaded)
         restore_generator(self.rng, loaded.run["env"])
         self.window.restore(loaded.run["window"])
         for piece in loaded.poses:
