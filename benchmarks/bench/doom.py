@@ -17,13 +17,13 @@ from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig
 from sfl.method.learning import FrameRepresentation
 from sfl.method.states import FeatureStacks
+from sfl.run.evaluate import open_world
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
-from sfl.run.worlds import open_world
 from sfl.seeding import core_count, draw_seed, spawn
 from sfl.worlds import DoomConfig
 from sfl.worlds.doom.pool import GamePool

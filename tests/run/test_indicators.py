@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from sfl.api import GOAL, Array, Decision
-from sfl.run.evaluate import evaluate
+from sfl.run.evaluate import evaluate, open_world
 from sfl.run.indicators import Indicators, Leg, Waypoints, crossing, edge_metrics
 from sfl.run.metrics import columns
-from sfl.run.worlds import open_world
 from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig, Task
 
 from .worlds import Corridor, Walk

@@ -44,7 +44,7 @@ def test_window_takes_means_of_losses_and_the_newest_of_counts() -> None:
     middle = window.state()
     assert window.take() == {"train/sf_loss": 3.0, "graph/landmark_count": 30.0}
     assert window.take() == {}
-    window.restore(middle)
+    window.load_state(middle)
     window.add({"train/sf_loss": 7.0})
     assert window.take()["train/sf_loss"] == 4.0
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfl.api import Array
+from sfl.run.evaluate import open_world
 from sfl.run.poses import PoseLog, edge_ends, landmark_poses
-from sfl.run.worlds import open_world
 from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig
 from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.world import Squares

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfl.api import Array, Episode, Observation, Step, Transitions
+from sfl.run.evaluate import open_world
+from sfl.run.indicators import BLOCK, UnseenObservations, UnseenPositions, unseen_goals
 from sfl.run.poses import PoseLog
-from sfl.run.unseen import BLOCK, UnseenObservations, UnseenPositions, unseen_goals
-from sfl.run.worlds import open_world
 from sfl.worlds import GymConfig, MiniGridConfig, Task
 
 NOWHERE = np.full((2, 3), np.nan)
@@ -86,7 +86,7 @@ def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: 
         share = np.mean([not any(reached(observation, goal) for observation in seen) for goal in goals])
         assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": pytest.approx(share)}
         again = UnseenObservations(goals, kind)
-        again.restore(tracker.state())
+        again.load_state(tracker.state())
         tracker = again  # a resumed run goes on with the same
     assert 0 < share < 1
 
@@ -138,7 +138,7 @@ def test_on_a_grid_only_the_goals_own_cell_is_near() -> None:
 
 def test_an_old_checkpoint_says_nothing_for_good() -> None:
     tracker = UnseenObservations([np.array([1.0])], "equal")
-    tracker.restore(None)
+    tracker.load_state(None)
     tracker.add(step(np.ones((2, 1)), np.ones((2, 1))))
     assert (tracker.metrics(log_of(np.zeros((1, 3)))), tracker.state()) == ({}, None)
 

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,13 @@ from sfl.errors import SflError
 from sfl.run.log import note
 from sfl.run.rollout import rollout
 from sfl.run.settings import EvalConfig
-from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import EnvConfig, Task
 from sfl.worlds.session import Env, EnvSession
+
+if TYPE_CHECKING:
+    from sfl.worlds.doom.world import MazeWorld
+    from sfl.worlds.world import EnvironmentWorld
 
 NOT_TRIVIAL = ("not trivial", "their success %")
 """Headings of the columns without the tasks whose goal lies within reach of their start."""
@@ -192,6 +195,15 @@ def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bo
         steps=steps,
         outcome="reached" if reached else "no_route" if lost else "timeout",
     )
+
+
+def open_world(config: EnvConfig, run: Path | None = None) -> EnvironmentWorld | MazeWorld:
+    """The world of a configuration; a maze that cannot be read is refused here.
+
+    `run` is the folder in which a run wrote its tasks down; without one, or where they are not there, they are found
+    anew.
+    """
+    return config.open(run, note)
 
 
 def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int, run: Path | None = None) -> list[Task]:

@@ -1,15 +1,16 @@
-"""What a run reads that does not come with the package: mazes, pairs, encoders, and modules of the user's.
+"""What a run reads that does not come with the package, what its networks took before, and what they look at.
 
-A run folder keeps copies in its folder `inputs`, so that it can be read anywhere; config.json stays what the user
-wrote. Of large weights, and of modules, `inputs/inputs.json` says what they were and where they lay:
+A run folder keeps copies of mazes, pairs and encoders in its folder `inputs`, so that it can be read anywhere;
+config.json stays what the user wrote. Of large weights, and of modules, `inputs/inputs.json` says what they were and
+where they lay:
 
     {"folder": where the run was made,
      "files": [{"setting": "agent.frames.encoder", "name": "encoder/mine.safetensors", "path": where it lay,
                 "bytes": 22000000, "sha256": "...", "copied": true}],
      "modules": {"my_module": where it lay}}
 
-Networks that go on learning are not among these: every checkpoint has them. The second half of this file says what the
-networks that were trained before a run began took: encoders of frames, and R and L.
+Networks that go on learning are not among these: every checkpoint has them. `pretraining_of` says what the networks
+that were trained before a run took (encoders of frames, R and L), `describe_input` what looks at the observations.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from typing import Any
 from sfl import user_modules as modules
 from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
 from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, FileError, SflError, UsageError
 from sfl.files import json_in, read_bytes
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.nn.frames import is_frame
 from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
 from sfl.registry import AgentConfig
 from sfl.run.log import note
 from sfl.run.settings import Experiment
+from sfl.worlds.observations import ObservationKind
 
 FOLDER, LISTED = "inputs", "inputs.json"
 VARIABLE = "SFL_INPUTS"
@@ -324,3 +328,33 @@ def spent_by_card(card: Mapping[str, str], network: str, file: str, frozen: int 
 
 def _whole_number(words: str) -> int:
     return int(words.replace(",", ""))
+
+
+ENCODERS = {
+    "grid": "convolutions over cells",
+    "picture": "convolutions over pixels",
+    "vector": "dense layers over numbers",
+}
+
+
+def describe_input(kind: ObservationKind, agent: AgentConfig) -> str:
+    """The line that says what was taken for what; what no encoder is sure of is refused."""
+    return f"observations: {kind.words}; encoder: {_encoder_of(kind, agent)}."
+
+
+def _encoder_of(kind: ObservationKind, agent: AgentConfig) -> str:
+    if isinstance(agent, RandomConfig | TabularConfig):
+        return "none"
+    if kind.encoder is None:
+        raise UsageError(kind.doubt)
+    shape = kind.space.shape
+    if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
+        if not is_frame(shape):
+            raise UsageError(
+                f"{type(agent).__name__} looks at RGB pictures of 120x160, these observations are {kind.what}; "
+                f"use {type(agent).__name__.removeprefix('Frame')}."
+            )
+        return agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder
+    if isinstance(agent, NetworkConfig) and is_frame(shape):
+        return agent.retrieval.encoder
+    return ENCODERS[kind.encoder]

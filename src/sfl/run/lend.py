@@ -22,10 +22,10 @@ from sfl.config import require
 from sfl.errors import CheckpointError, UsageError
 from sfl.files import read_array
 from sfl.registry import agent_name
+from sfl.run.evaluate import open_world
 from sfl.run.folder import RunFolder, load_run, usable_config
 from sfl.run.log import note
 from sfl.run.settings import Experiment
-from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 from sfl.worlds import EnvConfig
 from sfl.worlds.world import Squares

@@ -88,6 +88,6 @@ class MetricWindow:
         """For a checkpoint in the middle of a window."""
         return {name: list(total) for name, total in self._sums.items()}
 
-    def restore(self, state: Mapping[str, Sequence[float]]) -> None:
+    def load_state(self, state: Mapping[str, Sequence[float]]) -> None:
         """Go on with a saved window."""
         self._sums = {name: [float(total), int(count)] for name, (total, count) in state.items()}

@@ -22,10 +22,10 @@ from sfl.run import checkpoint
 from sfl.run.compare import TaskSet, require_seed
 from sfl.run.evaluate import EpisodeRow, Label, env_name, evaluate
 from sfl.run.folder import RunFolder, load_run
+from sfl.run.inputs import describe_input
 from sfl.run.log import note
 from sfl.run.machine import resolve
 from sfl.run.rollout import FreeEpisodes, rollout
-from sfl.run.worlds import describe_input
 from sfl.seeding import spawn
 from sfl.worlds import (
     EnvConfig,

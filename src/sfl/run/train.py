@@ -16,10 +16,10 @@ from sfl.files import has_no_room
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
 from sfl.run.chance import is_random, random_rows, usable_random_rows, write_random_rows
-from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
+from sfl.run.evaluate import EpisodeRow, Label, evaluate, open_world, summarise
 from sfl.run.folder import RunFolder
-from sfl.run.indicators import Indicators
-from sfl.run.inputs import pretraining_of
+from sfl.run.indicators import Indicators, unseen_goals
+from sfl.run.inputs import describe_input, pretraining_of
 from sfl.run.lend import Explorer, lend_explorer
 from sfl.run.log import Boards, CsvTable, Progress, note
 from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, system_facts
@@ -28,8 +28,6 @@ from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.run.stopping import RunStoppedError, StopNow, StopRequest
-from sfl.run.unseen import unseen_goals
-from sfl.run.worlds import describe_input, open_world
 from sfl.seeding import generator_state, restore_generator, spawn
 
 
@@ -335,10 +333,10 @@ class TrainingRun:
         self._noted = loaded.tables
         checkpoint.load_agent(self.agent, found.last, loaded)
         restore_generator(self.rng, loaded.run["env"])
-        self.window.restore(loaded.run["window"])
+        self.window.load_state(loaded.run["window"])
         for piece in loaded.poses:
             self.poses.add(piece)
-        self.unseen.restore(loaded.run.get("goals_unseen"))
+        self.unseen.load_state(loaded.run.get("goals_unseen"))
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
         self.env_steps, self._previous = loaded.env_steps, loaded.run["before"]

@@ -16,8 +16,7 @@ from PIL import Image
 
 from sfl.api import Array
 from sfl.errors import UsageError
-from sfl.run.evaluate import eval_tasks
-from sfl.run.worlds import open_world
+from sfl.run.evaluate import eval_tasks, open_world
 from sfl.show.views import HEADINGS, view_at, viewpoints
 from sfl.studio.answers import Document, NotHereError, numbers
 from sfl.studio.runs import Run

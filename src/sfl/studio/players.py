@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from sfl.api import ActionValuePolicy, Array, Decision, Observation, Policy, Step
-from sfl.run.evaluate import freeze
+from sfl.run.evaluate import freeze, open_world
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import rollout
-from sfl.run.worlds import open_world
 from sfl.show.views import poses_agree
 from sfl.studio.answers import numbers
 from sfl.studio.views import Window

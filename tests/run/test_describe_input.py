@@ -19,8 +19,8 @@ from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.registry import AgentConfig
+from sfl.run.inputs import describe_input
 from sfl.run.train import train
-from sfl.run.worlds import describe_input
 from sfl.worlds import DoomConfig, EnvConfig, GymConfig, MiniGridConfig
 
 from .worlds import random_experiment
