@@ -29,8 +29,9 @@ check: .venv
 docs: .venv
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# WHAT: minigrid, graph, encoders, doom, studio or all; ARGS: options such as --out FILE.csv
 bench: .venv
-	$(BIN)/sfl bench
+	$(BIN)/python -m benchmarks.bench $(or $(WHAT),all) $(ARGS)
 
 # SEED, CASES: as many cases as you like, from any seed on; KILLS=1000: kills alone, which go on where they were stopped
 siege: .venv

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sfl.old_names import new_name
 from sfl.reproduce.tables import TABLES, Column, Entry, Table, measure_of, paper_number
 from sfl.run.report import spread, summarise_runs
 
@@ -70,7 +71,7 @@ more than the method. The paper's settings have one encoder in sgm and ablation-
 NOTES = {
     "curves-minigrid": """\
 Our settings were tuned on FourRoom, 3 and 4 rooms. In larger worlds they fall off: with one seed each, on the paper's
-task / any task, `sfl-multiroom-n6` reaches 99 / 56% and `sfl-multiroom-n8` 0 / 34% (150,000 and 200,000 steps,
+task / any task, `multiroom-n6-sfl` reaches 99 / 56% and `multiroom-n8-sfl` 0 / 34% (150,000 and 200,000 steps,
 97adb28, `benchmarks/results/minigrid-episodes.csv.gz`).""",
 }
 """What stands under a table."""
@@ -114,7 +115,7 @@ class Gathered:
         if path.is_file():
             with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
                 for row in csv.DictReader(file):  # in the order of steps
-                    self._last.setdefault(row["experiment"], {})[int(row["seed"])] = row
+                    self._last.setdefault(new_name(row["experiment"]), {})[int(row["seed"])] = row
 
     def code(self, run: str) -> str:
         """The commits that brought the rows of this name; empty where that is not known."""
@@ -137,7 +138,7 @@ def _commits(ages: Path, names: Sequence[str]) -> dict[str, str]:
     if not ages.is_file():
         return {}
     with ages.open(encoding="utf-8", newline="") as file:
-        return {row["experiment"]: row["commits"] for row in csv.DictReader(file) if row["file"] in names}
+        return {new_name(row["experiment"]): row["commits"] for row in csv.DictReader(file) if row["file"] in names}
 
 
 def table_lines(table: Table, gathered: Gathered, only_run: bool = False) -> Iterator[str]:
@@ -177,7 +178,7 @@ def _numbers(
 
 
 def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
-    """A row for each experiment `METHOD-...` in mazes that has runs: levels from easy to hardest."""
+    """A row for each experiment `...-METHOD` in mazes that has runs: levels from easy to hardest."""
     yield "| experiment | seeds | success % | paper | code |"
     yield "|---|---|---|---|---|"
     known: set[str] = set()
@@ -185,7 +186,7 @@ def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
         for entry in table.entries:
             columns = [column for column in table.columns if column.place == entry.place]
             ours, seeds, paper = _numbers(table, entry, columns, gathered)
-            if seeds and entry.run not in known and "-doom-" in entry.run and entry.run.startswith(f"{method}-"):
+            if seeds and entry.run not in known and f"-spawn-{method}-" in f"{entry.run}-":
                 known.add(entry.run)
                 yield f"| `{entry.run}` | {seeds} | {ours} | {paper} | {gathered.code(entry.run)} |"
 

@@ -78,7 +78,7 @@ def _from_mapping(cls: type[T], value: Any, where: str) -> T:
         raise UsageError(
             f"{where} does not fit {cls.__name__}: missing {sorted(names - given)}, unknown {sorted(given - names)}."
         )
-    return cls(**{name: from_json(hints[name], value[name], f"{where}.{name}") for name in hints})
+    return cls(**{name: from_json(hints[name], value[name], f"{where}.{name}") for name in hints if name in names})
 
 
 MOST = 2**63

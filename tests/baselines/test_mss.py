@@ -10,9 +10,7 @@ import pytest
 
 from sfl.api import GOAL, Array, EnvSpec, Transitions
 from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, MSSConfig, UVFAConfig
 from sfl.errors import UsageError
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run.rollout import FreeEpisodes, rollout

@@ -12,10 +12,8 @@ import torch
 
 from sfl.api import Array
 from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, UVFAConfig
 from sfl.baselines.mss.states import FrameExperience
-from sfl.baselines.mss.value import UVFAConfig
 from sfl.errors import CheckpointError
 
 from ..contract.worlds import assert_same_state
@@ -72,11 +70,11 @@ def test_goals_count_as_reached_by_the_cosine_of_their_stacks(encoder: str, view
     for _ in range(3):
         source.learn(agent.learner, 1)
         assert source._resident is not None
-        batch = source._resident.batch()
+        batch, found = source._resident.batch()
         _, following, goals = batch.features.view(32, 3, -1).unbind(1)
         cosine = torch.nn.functional.cosine_similarity(following, goals)
-        assert torch.equal(batch.reached, cosine > 0.999)
-        reached += batch.reached.tolist()
+        assert torch.equal(found, cosine > 0.999)
+        reached += found.tolist()
     assert 0.05 < np.mean(reached) < 0.9
 
 
@@ -89,9 +87,9 @@ def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw(encoder: st
     source = agent.experience
     assert isinstance(source, FrameExperience)
     assert source._resident is not None
-    batch = source._resident.batch()
+    batch, reached = source._resident.batch()
     _, following, goals = batch.features.view(32, 3, -1).unbind(1)
-    assert batch.reached.all()
+    assert reached.all()
     assert not source.perception.same(following, goals).all()
 
 

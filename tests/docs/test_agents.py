@@ -62,10 +62,10 @@ def column(family: str, released: bool = False) -> dict[str, str]:
     """option -> value as text, for all MiniGrid presets of one family together, but for the ablation's."""
     presets = {}
     for name in experiments.names():
-        agent, usual = experiments.get(name).agent, name != "sfl-gym" and not name.endswith("-clustered")
-        if name.startswith(family) and usual and isinstance(agent, SFLConfig):
+        agent, usual = experiments.get(name).agent, name != "world-sfl" and not name.endswith("-clustered")
+        if name.endswith(f"-{family}") and usual and isinstance(agent, SFLConfig):
             chosen = as_released(agent) if released else agent
-            presets[name.removeprefix(family).removeprefix("multiroom-")] = dict(options(chosen))
+            presets[name.removesuffix(f"-{family}").removeprefix("multiroom-")] = dict(options(chosen))
     words = presets["fourroom"]
     return {word: together({env: text(values[word]) for env, values in presets.items()}) for word in words}
 
@@ -87,7 +87,7 @@ def text(value: object) -> str:
 
 
 def columns() -> list[dict[str, str]]:
-    return [column("paper-"), column("paper-", released=True), column("sfl-")]
+    return [column("paper"), column("paper", released=True), column("sfl")]
 
 
 def frame_columns() -> list[dict[str, str]]:
@@ -140,8 +140,8 @@ def test_the_mazes_have_the_settings_of_the_table() -> None:
     for name in experiments.names():
         agent, ours = experiments.get(name).agent, recommended_for_frames()
         ablated = name.endswith("-frontiers")  # tests/test_experiments.py says what differs there
-        if name.startswith("sfl-doom-") and name != "sfl-doom-small" and not ablated:
-            if name.endswith("-fixed"):  # the text above the table says so
+        if name.endswith("-spawn-sfl") and not ablated:
+            if name.endswith("-fixed-spawn-sfl"):  # the text above the table says so
                 ours = dataclasses.replace(ours, navigator=dataclasses.replace(ours.navigator, blame="both"))
             assert agent == ours, name
 
@@ -160,7 +160,7 @@ def shares(rows: list[tuple[int, str, str, int]], level: str, seeds: range) -> l
 
 def test_what_is_said_of_seeds_is_so() -> None:
     episodes = read_episodes(ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz")
-    named = [(row, row.experiment.removeprefix("sfl-")) for row in episodes if row.experiment.startswith("sfl-")]
+    named = [(row, row.experiment.removesuffix("-sfl")) for row in episodes if row.experiment.endswith("-sfl")]
     rows = [(row.seed, grid, row.level, int(row.success)) for row, grid in named if grid in GRIDS]
     later, first, page = range(4, 100), range(4), " ".join(read(PAGE).split())
     said = [f"`{level}` {' / '.join(shares(rows, level, later))}" for level in ("paper", "any")]
@@ -178,7 +178,7 @@ def room_of(cell: tuple[int, int], layout: str) -> int:
 
 @pytest.mark.parametrize("rooms", [3, 4])
 def test_what_is_said_of_starts_is_so(rooms: int) -> None:
-    experiment = experiments.get(f"sfl-multiroom-n{rooms}")
+    experiment = experiments.get(f"multiroom-n{rooms}-sfl")
     failed: list[list[int]] = [[] for _ in range(rooms)]
     tasks: dict[int, dict[int, tuple[int, int]]] = {}
     for row in read_episodes(ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz"):

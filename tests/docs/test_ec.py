@@ -42,7 +42,7 @@ ELSEWHERE = {
 def test_the_settings_table_is_that_of_the_presets() -> None:
     ours = [
         {word: text(value) for word, value in options(experiments.get(name).agent)}
-        for name in ("ec-doom-test-1-fixed", "ec-fourroom")
+        for name in ("test-1-fixed-spawn-ec", "fourroom-ec")
     ]
     rows = [
         f"| `{word}` | {paper} | {original} | {' | '.join(values[word] for values in ours)} |\n"

@@ -7,15 +7,17 @@ import math
 import re
 from statistics import mean, stdev
 
+from sfl.old_names import new_name
+
 from .pages import ROOT
 
-RULES = {rule: f"sfl-doom-test-1-fixed-{rule}-frontiers" for rule in ("inverse-visits", "uniform")}
+RULES = {rule: f"test-1-fixed-spawn-sfl-{rule}-frontiers" for rule in ("inverse-visits", "uniform")}
 COLUMNS = {"visited": "explore/coverage", "often": "explore/coverage_often"}
 
 
 def test_the_table_of_frontiers_follows_the_rows() -> None:
     with (ROOT / "benchmarks/results/frontiers-coverage.csv").open() as file:
-        rows = list(csv.DictReader(file))
+        rows = [{**row, "experiment": new_name(row["experiment"])} for row in csv.DictReader(file)]
     section = (ROOT / "docs/methods/sfl.md").read_text().split("### Frontiers")[1].split("\n###")[0]
     table = re.findall(r"^\| (\d+,000) \| (.*) \|$", section, re.MULTILINE)
     assert len(table) == 5

@@ -7,13 +7,20 @@ import gzip
 
 import pytest
 
+from sfl.old_names import new_name
 from sfl.run.report import summarise_runs
 
 from .pages import ROOT, read
 
 RESULTS = ROOT / "benchmarks" / "results"
-MAZES = ("sgm-random", "test-2-random", "test-6-random", "test-1-fixed", "test-4-fixed")
-LINES = {"random policy": "random", "the paper's settings (`paper-doom-*`)": "paper", "**ours (`sfl-doom-*`)**": "sfl"}
+MAZES = tuple(
+    f"{place}-spawn" for place in ("sgm-random", "test-2-random", "test-6-random", "test-1-fixed", "test-4-fixed")
+)
+LINES = {
+    "random policy": "random",
+    "the paper's settings (`*-spawn-paper`)": "paper",
+    "**ours (`*-spawn-sfl`)**": "sfl",
+}
 INDICATORS = {
     "decisions at which the agent holds itself localized": ("graph/localized_in_evaluation", 100),
     "of these, believed landmark within 100 units": ("graph/localization_within_100", 100),
@@ -37,7 +44,8 @@ METRIC_INDICATORS = {
 def last_indicators(name: str, steps: int = 2_000_000) -> list[dict[str, str]]:
     """The rows after so many steps."""
     with gzip.open(RESULTS / f"{name}-indicators.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["env_steps"] == str(steps)]
+        rows = [{**row, "experiment": new_name(row["experiment"])} for row in csv.DictReader(file)]
+    return [row for row in rows if row["env_steps"] == str(steps)]
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -45,7 +53,7 @@ def test_the_table_of_success_is_that_of_the_rows(line: str) -> None:
     summary = summarise_runs([RESULTS / "doom-episodes.csv.gz"])
     success, nontrivial, seeds = [], [], []
     for maze in MAZES:
-        levels = [row for row in summary if row.experiment == f"{LINES[line]}-doom-{maze}"]
+        levels = [row for row in summary if row.experiment == f"{maze}-{LINES[line]}"]
         success.append(" / ".join(f"{row.success_percent:.1f}" for row in levels))
         nontrivial.append(" / ".join(f"{row.nontrivial_percent or 0:.1f}" for row in levels))
         seeds.append(str(levels[0].seeds) if levels else "")
@@ -61,7 +69,7 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
     column, scale = INDICATORS[line]
     cells = []
     for maze in MAZES:
-        seeds = [scale * float(row[column]) for row in rows if row["experiment"] == f"sfl-doom-{maze}"]
+        seeds = [scale * float(row[column]) for row in rows if row["experiment"] == f"{maze}-sfl"]
         cells.append(f"{min(seeds):.0f}-{max(seeds):.0f}")
     row = f"| {line} | {' | '.join(cells)} |"
     assert any(found.startswith(row) for found in read("docs/guides/reproduce.md").splitlines()), (
@@ -70,7 +78,7 @@ def test_the_table_of_localization_is_that_of_the_rows(line: str) -> None:
 
 
 def test_the_table_of_r_as_the_metric_is_that_of_the_rows() -> None:
-    runs = {"doom": "paper-doom-sgm-random", "baselines": "reachability-doom-sgm-random"}
+    runs = {"doom": "sgm-random-spawn-paper", "baselines": "sgm-random-spawn-paper-reachability"}
     shown: dict[str, list[str]] = {}
     for file, run in runs.items():
         levels = [row for row in summarise_runs([RESULTS / f"{file}-episodes.csv.gz"]) if row.experiment == run]
@@ -90,7 +98,7 @@ def test_the_table_of_r_as_the_metric_is_that_of_the_rows() -> None:
 def test_what_is_said_of_thresholds_and_filters_is_what_the_rows_say() -> None:
     text = " ".join(read("docs/methods/sfl.md").split())
     rows = {row["experiment"]: row for row in last_indicators("quarter", 500_032)}
-    runs = [f"sfl-doom-sgm-random{end}" for end in ("-localize-0.80", "", "-localize-0.90", "-localize-0.95")]
+    runs = [f"sgm-random-spawn-sfl{end}" for end in ("-localize-0.80", "", "-localize-0.90", "-localize-0.95")]
     known, right = (
         [f"{100 * float(rows[run][f'graph/{column}']):.0f}" for run in runs]
         for column in ("localized_in_evaluation", "localization_within_100")
@@ -100,14 +108,14 @@ def test_what_is_said_of_thresholds_and_filters_is_what_the_rows_say() -> None:
     hardest, lowest = {}, {"easy": 100.0, "medium": 100.0, "hard": 100.0}
     for row in summarise_runs([RESULTS / "quarter-episodes.csv.gz"]):
         if row.level == "hardest":
-            hardest[row.experiment.removeprefix("sfl-doom-test-1-fixed").strip("-")] = f"{row.success_percent:.0f}%"
+            hardest[row.experiment.removeprefix("test-1-fixed-spawn-sfl").strip("-")] = f"{row.success_percent:.0f}%"
         if row.maze == "sgm":
             lowest[row.level] = min(lowest[row.level], row.success_percent)
     ends = ("", "no-filter", "failures-cost-nothing", "neither-filter-nor-price")
     said = "{} becomes {} without the filter of edges, {} when failures cost nothing, and {} without both"
     assert said.format(*(hardest[end] for end in ends)) in text
     assert lowest == {"easy": 96.0, "medium": 94.0, "hard": 88.0}
-    edges, free = (rows[f"sfl-doom-test-1-fixed{end}"] for end in ("", "-no-filter"))
+    edges, free = (rows[f"test-1-fixed-spawn-sfl{end}"] for end in ("", "-no-filter"))
     counts = [f"{float(row['graph/edge_count']):,.0f}" for row in (free, edges)]
     shares = [f"{100 * float(row['graph/edges_across_walls']):.0f}" for row in (free, edges)]
     assert (
@@ -131,7 +139,7 @@ def test_the_first_screen_says_what_the_rows_say() -> None:
     hard = {row.experiment: row.success_percent for row in rows if row.level == "hard"}
     spans = []
     for kind in ("sfl", "paper", "random"):
-        found = [hard[f"{kind}-doom-{maze}"] for maze in MAZES if maze.endswith("-random")]
+        found = [hard[f"{maze}-{kind}"] for maze in MAZES if maze.endswith("-random-spawn")]
         spans.append(
             f"{min(found):.1f} to {max(found):.0f}%" if kind == "sfl" else f"{min(found):.0f} to {max(found):.0f}%"
         )

@@ -26,7 +26,7 @@ PAPER_NAMES = {
     "eval-epsilon": "evaluation epsilon_eval",
     "reach": "delta_reach",
 }
-COLUMNS = ("mss-fourroom", "mss-multiroom-n4", "mss-doom-test-1-fixed")
+COLUMNS = ("fourroom-mss", "multiroom-n4-mss", "test-1-fixed-spawn-mss")
 
 
 def settings_table() -> str:
@@ -46,12 +46,12 @@ def test_the_settings_table_is_that_of_the_presets() -> None:
 
 
 def test_presets_of_a_kind_differ_in_the_world_only() -> None:
-    agents = {name: experiments.get(name).agent for name in experiments.names() if name.startswith("mss-")}
-    assert agents["mss-multiroom-n2"] == agents["mss-multiroom-n3"] == agents["mss-multiroom-n4"]
-    assert agents["mss-doom-test-1-fixed"] == agents["mss-doom-test-4-fixed"]
-    assert agents["mss-oracle-doom-test-1-fixed"] != agents["mss-doom-test-1-fixed"]
+    agents = {name: experiments.get(name).agent for name in experiments.names() if "-mss" in name}
+    assert agents["multiroom-n2-mss"] == agents["multiroom-n3-mss"] == agents["multiroom-n4-mss"]
+    assert agents["test-1-fixed-spawn-mss"] == agents["test-4-fixed-spawn-mss"]
+    assert agents["test-1-fixed-spawn-mss-oracle"] != agents["test-1-fixed-spawn-mss"]
     assert {name for name, agent in agents.items() if getattr(agent, "oracle", False)} == {
-        "mss-oracle-doom-test-1-fixed"
+        "test-1-fixed-spawn-mss-oracle"
     }
 
 

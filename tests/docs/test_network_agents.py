@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.method.navigator import NavigatorConfig
+from sfl.baselines.config import ControllerConfig, SGMConfig, SPTMConfig
+from sfl.method.config import NavigatorConfig
 from sfl.registry import AgentConfig
 from sfl.run.folder import read_episodes
 from sfl.run.report import summarise_runs
@@ -27,7 +25,7 @@ DEFAULTS: dict[str, AgentConfig] = {"controller": ControllerConfig(), "sptm": SP
 
 
 def presets(method: str) -> list[AgentConfig]:
-    names = [name for name in experiments.names() if name.startswith(f"{method}-doom-")]
+    names = [name for name in experiments.names() if f"-spawn-{method}-" in f"{name}-"]
     return [experiments.get(name).agent for name in names]
 
 

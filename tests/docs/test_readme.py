@@ -30,14 +30,14 @@ def test_the_quick_start_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = []
-    for program, *words in quick_start("sfl-fourroom"):
+    for program, *words in quick_start("fourroom-sfl"):
         assert program == "sfl"
         assert main(words) == 0, words
         shown.append(capsys.readouterr().out)
     assert len(shown) == 8
-    assert "sfl train EXPERIMENT" in shown[0]
-    assert "sfl-fourroom" in shown[1]
-    run = tmp_path / "runs" / "sfl-fourroom" / "seed-0000"
+    assert "train PLACE" in shown[0]
+    assert "fourroom" in shown[1]
+    run = tmp_path / "runs" / "fourroom-sfl" / "seed-0000"
     assert {"config.json", "episodes.csv", "checkpoints", "figures"} <= {path.name for path in run.iterdir()}
     assert all((tmp_path / file).is_file() for file in [*shown[6].split(), *shown[7].split()])
 
@@ -45,7 +45,7 @@ def test_the_quick_start_runs(
 @pytest.mark.slow
 def test_the_maze_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    for program, *words in quick_start("sfl-doom-small"):
+    for program, *words in quick_start("laptop-maze-sfl"):
         assert program == "sfl"
         assert main(words) == 0, words
     files = [Path(word) for word in capsys.readouterr().out.split() if word.endswith(".png")]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sfl.errors import UsageError
+from sfl.old_names import new_name
 from sfl.reproduce.tables import TABLES
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 
@@ -35,21 +36,22 @@ def test_the_page_of_a_method_has_its_rows(method: str) -> None:
 def test_what_a_careful_reader_is_told_is_what_the_rows_say() -> None:
     pages = {page: " ".join(read(page).split()) for page in ("README.md", "docs/results.md")}
     with (TABLES_PROGRAM.RESULTS / "budgets.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["run"].startswith("paper-doom-")]
+        rows = [{**row, "run": new_name(row["run"])} for row in csv.DictReader(file)]
+    rows = [row for row in rows if "-spawn-paper" in row["run"]]
     taught = {row["run"]: float(row["gradient_steps"]) for row in rows if row["source"].startswith("encoder")}
     few, many = (f"{steps:,.0f}" for steps in sorted(set(taught.values())))
     in_four_thousand = {run for run, steps in taught.items() if steps == min(taught.values())}
-    assert in_four_thousand == {"paper-doom-sgm-random"} | {run for run in taught if run.endswith("-frontiers")}
+    assert in_four_thousand == {"sgm-random-spawn-paper"} | {run for run in taught if run.endswith("-frontiers")}
     assert f"had {few} to {many} gradient steps" in pages["README.md"]
     assert f"had {few} gradient steps in sgm and ablation-exploration and {many} elsewhere" in pages["docs/results.md"]
     gathered = TABLES_PROGRAM.Gathered()
-    levels = [gathered.value("random-doom-sgm-random", level) for level in ("easy", "medium", "hard")]
+    levels = [gathered.value("sgm-random-spawn-random", level) for level in ("easy", "medium", "hard")]
     paper = [TABLES_PROGRAM.paper_number("table-random", "random", "sgm", one) for one in ("easy", "medium", "hard")]
     ours = " / ".join(f"{one.mean:.0f}" for one in levels)
     theirs = " / ".join(f"{one.value:.0f}" for one in paper)
     assert all(f"the random policy has {ours} here and {theirs} in the paper" in text for text in pages.values())
     for rooms in (6, 8):
-        run = f"sfl-multiroom-n{rooms}"
+        run = f"multiroom-n{rooms}-sfl"
         shares = " / ".join(f"{gathered.value(run, level).mean:.0f}" for level in ("paper", "any"))
         assert re.search(rf"`{run}` (reaches )?{shares}%", pages["docs/results.md"])
 
@@ -82,9 +84,9 @@ def test_curves_of_a_pattern_become_a_picture_and_one_that_finds_nothing_is_refu
 
 
 def test_cells_are_means_over_seeds_beside_the_papers(tmp_path: Path) -> None:
-    rows = [*episodes("sgm-doom-sgm-random", 0, 1), *episodes("sgm-doom-sgm-random", 1, 2)]
+    rows = [*episodes("sgm-random-spawn-sgm", 0, 1), *episodes("sgm-random-spawn-sgm", 1, 2)]
     (tmp_path / "baselines-episodes.csv.gz").write_bytes(gzipped(rows))
-    run = "sfl-doom-test-1-fixed-inverse-visits-frontiers"
+    run = "test-1-fixed-spawn-sfl-inverse-visits-frontiers"
     indicators = (
         "experiment,seed,env_steps,explore/coverage,explore/coverage_often\n"
         f"{run},0,50,0.2,0.1\n{run},0,100,0.75,\n{run},1,100,0.25,0.5\n"

@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from sfl.errors import SflError, UsageError
 from sfl.worlds import GoalWrapper, GymConfig, make_env
-from sfl.worlds.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Apart, Exam, collect, evenly
+from sfl.worlds.collector import Apart, collect, evenly
+from sfl.worlds.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Exam
 from sfl.worlds.simulators import Copies, MiniGridStates, Repeats, Starts, simulator_of
 
 
@@ -564,5 +565,5 @@ def test_copies_are_weighed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = simulator_of(wrapped(Heavy()), 0, np.random.default_rng(0))
     assert isinstance(made, Copies)
     assert 8_000_000 < made.bytes_saved < 9_000_000
-    monkeypatch.setattr("sfl.worlds.exam.SAVED_BYTES", 2 * made.bytes_saved)  # room for a few copies: walks go on
+    monkeypatch.setattr("sfl.worlds.collector.SAVED_BYTES", 2 * made.bytes_saved)  # room for a few copies: walks go on
     assert set(far(collect(wrapped(Heavy()), 3_000))) == set(range(1, 30))

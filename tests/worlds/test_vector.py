@@ -16,7 +16,7 @@ from sfl.api import Array
 from sfl.errors import UsageError
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.pool import DoomVectorEnv, GameEpisode, GamePool, GameStep, RandomEpisodes
-from sfl.worlds.doom.workers import Board
+from sfl.worlds.doom.protocol import SharedMemory
 from sfl.worlds.mazes.layout import Maze
 
 from .doom.games import QUICK, arena_maze, engine_of, lives, shared_files
@@ -69,9 +69,9 @@ def listed(*episodes: GameEpisode) -> Any:
 
 
 def test_boards_over_the_same_memory_agree_and_arrays_do_not_overlap() -> None:
-    handle, board = Board.create(3)
-    other = Board.over(handle, 3)
-    for number, array in enumerate(vars(board).values(), start=1):
+    handle, shared = SharedMemory.create(3)
+    other = SharedMemory.over(handle, 3)
+    for number, array in enumerate(vars(shared).values(), start=1):
         array[...] = number
     for number, (name, array) in enumerate(vars(other).items(), start=1):
         assert (array == (number if array.dtype != bool else True)).all(), name
@@ -82,7 +82,7 @@ def test_results_do_not_depend_on_the_number_of_workers(arena: Maze) -> None:
     runs = []
     for workers in (1, 2):
         with GamePool(arena, 4, workers=workers, max_steps=12, seed=9) as made:
-            assert len(made.crew.processes) == workers
+            assert len(made.workers.processes) == workers
             runs.append(play(made, 30))
     assert all(same(one, other) for one, other in zip(*runs, strict=True))
     poses = np.concatenate([step.poses for step in runs[0]])
@@ -91,12 +91,12 @@ def test_results_do_not_depend_on_the_number_of_workers(arena: Maze) -> None:
 
 
 def test_random_episodes_of_a_game_depend_on_the_seed_and_its_index_only(pool: GamePool) -> None:
-    supply, other = RandomEpisodes(pool.places, 9), RandomEpisodes(pool.places, 9)
+    supply, other = RandomEpisodes(pool.samplers, 9), RandomEpisodes(pool.samplers, 9)
     drawn = {game: [supply(game) for _ in range(3)] for game in (0, 1, 2)}
     again = {game: [other(game) for _ in range(3)] for game in (2, 0, 1)}
     assert drawn == again
     assert len({episode.start for episodes in drawn.values() for episode in episodes}) == 9
-    assert RandomEpisodes(pool.places, 10)(0) != drawn[0][0]
+    assert RandomEpisodes(pool.samplers, 10)(0) != drawn[0][0]
 
 
 def test_halves_share_the_games_between_them(pool: GamePool) -> None:
@@ -147,8 +147,8 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_in_both_halves_are_trun
                 for half in (0, 1):
                     made.send(half, np.array([FORWARD, FORWARD]))
                 if harm and number == 3:
-                    engines = [engine_of(made.crew, game) for game in (0, 2)]
-                    os.kill(made.crew.processes[0], signal.SIGKILL)
+                    engines = [engine_of(made.workers, game) for game in (0, 2)]
+                    os.kill(made.workers.processes[0], signal.SIGKILL)
                 for half in (0, 1):
                     steps[half].append(copied(made.receive(half)))
             if harm:
@@ -171,9 +171,9 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_in_both_halves_are_trun
 def test_closing_leaves_nothing_behind(arena: Maze) -> None:
     with GamePool(arena, 2, workers=1) as made:
         made.send(0)
-        crew, engines = made.crew, [engine_of(made.crew, game) for game in (0, 1)]
-    assert not crew.folder.exists()
-    assert not any(lives(process) for process in [*crew.processes, *(engine.process for engine in engines)])
+        workers, engines = made.workers, [engine_of(made.workers, game) for game in (0, 1)]
+    assert not workers.folder.exists()
+    assert not any(lives(process) for process in [*workers.processes, *(engine.process for engine in engines)])
     assert [shared_files(engine) for engine in engines] == [[], []]
     with pytest.raises(UsageError, match="The games have been closed: make them anew"):
         made.send(1)

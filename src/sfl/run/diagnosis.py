@@ -1,8 +1,8 @@
 """What a run's own files say of why it failed: one line, with what it most likely means and which option to try.
 
-`diagnose` is a pure function of facts; `read_facts` gathers them from a run folder. Good runs have no findings. The
-thresholds are loose on purpose: whoever reads a finding should be able to rely on it. docs/reference/troubleshooting.md has a
-section for each.
+`diagnose` is a pure function of facts, with one function for each finding; `read_facts`, further down, gathers the
+facts from a run folder. Good runs have no findings. The thresholds are loose on purpose: a finding should be reliable.
+docs/reference/troubleshooting.md has a section for each.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from sfl.api import Array
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import array_in, arrays_in, read_json
 from sfl.run import checkpoint
-from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
-from sfl.run.evaluate import EpisodeRow, wilson
-from sfl.run.exams import EXAM, read_exam
+from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of, wilson
+from sfl.run.evaluate import EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
-from sfl.worlds.exam import NEVER_TWICE
+from sfl.worlds.exam import EXAM_FILE, NEVER_TWICE, read_exam
 
 PAGE = "docs/reference/troubleshooting.md"
 
@@ -43,7 +42,7 @@ OUTSIDE = 0.5
 """Share of landmarks that no edge joins with the largest part of the graph, above which it counts as in pieces."""
 
 LOCALIZED = 0.05
-"""Share of an evaluation's decisions; below it nobody is localized."""
+"""Share of an evaluation's decisions; below it the agent counts as never localized."""
 
 UNSEEN = 0.5
 """Share of the exam's goals; above it the exam asks for what training never saw."""
@@ -65,7 +64,7 @@ class Facts:
     """What is known of a run; None where it is not known or does not apply."""
 
     landmarks: int | None = None
-    """Landmarks that somebody may be localized to."""
+    """Landmarks that the agent may be localized to."""
     edges: int | None = None
     outside: float | None = None
     """Share of the landmarks outside the largest part of the graph."""
@@ -241,9 +240,6 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-# ---- facts
-
-
 def read_facts(path: Path) -> Facts:
     """From the files of a run folder; what is missing or cannot be read there is not known."""
     folder = RunFolder(path)
@@ -264,7 +260,7 @@ def read_facts(path: Path) -> Facts:
         unseen,
         levels_of(own, random),
         settings,
-        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM),
+        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM_FILE),
     )
 
 

@@ -1,4 +1,7 @@
-"""Tables over runs: success on each level, with the error over seeds."""
+"""Tables over runs: success on each level, with the error over seeds, beside the random policy.
+
+`spread` and `summarise_runs` make the numbers, `report_cells` and `report_lines` the words of `sfl report`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import numpy as np
 from scipy import stats
 
 from sfl.errors import UsageError
-from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off
+from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off, wilson
 from sfl.run.diagnosis import Facts, Finding, Level, diagnose, finding_line, goals_unseen, read_facts, run_title
-from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, wilson
+from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
 from sfl.run.folder import RunFolder, own_episodes, read_episodes
 
 PERCENT = (0.0, 100.0)
@@ -40,9 +43,12 @@ def spread(values: Sequence[float], bounds: tuple[float, float] = PERCENT) -> Sp
     """Mean, error and interval over seeds; one value each, at least one."""
     found, count = np.asarray(values, np.float64), len(values)
     mean = float(found.mean())
-    error = float(found.std(ddof=1) / np.sqrt(count)) if count > 1 else None
     middle = float(stats.trim_mean(found, 0.25)) if count >= QUARTERED else None
-    return Spread(count, mean, error, None if error is None else _interval(mean, error, count, bounds), middle)
+    if count == 1:
+        return Spread(count, mean, None, None, middle)
+    error = float(found.std(ddof=1) / np.sqrt(count))
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    return Spread(count, mean, error, (max(bounds[0], mean - half), min(bounds[1], mean + half)), middle)
 
 
 @dataclass(frozen=True)
@@ -234,11 +240,6 @@ def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
         if (row.seed, row.pair) in seen:
             raise UsageError(f"Seed {row.seed} of {row.experiment or row.agent} is given twice; name each run once.")
         seen.add((row.seed, row.pair))
-
-
-def _interval(mean: float, error: float, count: int, bounds: tuple[float, float]) -> tuple[float, float]:
-    half = float(stats.t.ppf(0.975, count - 1)) * error
-    return max(bounds[0], mean - half), min(bounds[1], mean + half)
 
 
 def report_cells(rows: Sequence[ReportRow]) -> list[list[str]]:

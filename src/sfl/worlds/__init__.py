@@ -2,7 +2,7 @@
 
 import gymnasium
 
-from sfl.worlds.config import DOOM_ID, DoomConfig, EnvConfig, GymConfig, MiniGridConfig, make_env, world_name
+from sfl.worlds.config import DOOM_ID, DoomConfig, EnvConfig, GymConfig, MiniGridConfig, make_env
 from sfl.worlds.grids import GridWorld, register_all
 from sfl.worlds.gym import GoalWrapper, is_goal_env
 from sfl.worlds.tasks import Pose, Task, draw_tasks
@@ -25,5 +25,4 @@ __all__ = [
     "draw_tasks",
     "is_goal_env",
     "make_env",
-    "world_name",
 ]

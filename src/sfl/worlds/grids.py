@@ -18,8 +18,6 @@ from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.core.world_object import Door, Goal, Wall
 from minigrid.minigrid_env import MiniGridEnv
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import dijkstra
 
 from sfl.api import Array, Observation
 from sfl.config import require
@@ -79,6 +77,9 @@ class Layout:
 
     def walking_distances(self, places: Array) -> Array:
         """[N, N] steps on foot between cells [N, 2] that one can stand on, all doors open."""
+        from scipy.sparse import coo_array  # slow to load, and few want distances
+        from scipy.sparse.csgraph import dijkstra
+
         number = {cell: place for place, cell in enumerate(self.open_cells)}
         joined = [
             (number[x, y], number[x + dx, y + dy])

@@ -4,9 +4,76 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
 from sfl.config import require
+
+
+@dataclass(frozen=True)
+class MapConfig:
+    """The map and how it is planned on."""
+
+    landmarks: int = 10
+    """Max landmarks."""
+    candidates: int = 1_000
+    """States drawn from the replay, of which the landmarks are those farthest from each other."""
+    clip: float = -3.0
+    """Clip threshold: values below it make no edge, but each landmark keeps its best incoming one."""
+    direct: float = -10.0
+    """A goal of at least this value, and not cut off by the clip threshold, is walked to without landmarks."""
+    keep_nearest: bool = True
+    """The agent may walk to its nearest landmark and wherever that one has an edge to, also below the threshold: an
+    edge that is kept though it is long could else be planned with and never be walked."""
+    sharpness: float = 0.9
+    """Ways are weighted by exp(sharpness * value), in planning and in drawing the landmark to walk to."""
+    redraw_every: int = 1_000
+    """Environment steps between two maps."""
+
+    def __post_init__(self) -> None:
+        require(self.landmarks >= 1, f"map.landmarks must be at least 1, got {self.landmarks}.")
+        require(self.candidates >= 2, f"map.candidates must be at least 2, got {self.candidates}.")
+        require(self.clip <= 0, f"map.clip is a value and must not be positive, got {self.clip}.")
+        require(self.direct <= 0, f"map.direct is a value and must not be positive, got {self.direct}.")
+        require(self.sharpness > 0, f"map.sharpness must be positive, got {self.sharpness}.")
+        require(self.redraw_every >= 1, f"map.redraw-every must be at least 1, got {self.redraw_every}.")
+
+
+@dataclass(frozen=True)
+class UVFAConfig:
+    """How the value function is learned."""
+
+    hidden: tuple[int, ...] = (512,)
+    """Units of the hidden layers."""
+    batch_norm: bool = False
+    """Batch normalization after each hidden layer."""
+    gamma: float = 0.99
+    """Discount."""
+    learning_rate: float = 1e-4
+    """Adam's step size."""
+    batch_size: int = 256
+    """Steps in a batch."""
+    target_every: int = 50
+    """Target update interval: gradient steps between two copies of the network to the target network."""
+    future: int = 10
+    """HER future step limit: goals in hindsight are seen at most this many steps later."""
+    relabel: float = 0.8
+    """Share of the steps that get a goal in hindsight; the others get any state of the replay."""
+    anchor: float = 0.5
+    """Weight of the loss that makes every step one step long: Q(s, a, s') = 0."""
+    start_step: int = 1_000
+    """Environment steps before the first gradient step; until then actions are random."""
+    updates_per_step: float = 1.0
+    """Gradient steps per environment step."""
+
+    def __post_init__(self) -> None:
+        units = bool(self.hidden) and all(units > 0 for units in self.hidden)
+        require(units, f"uvfa.hidden must be one or more positive numbers, got {self.hidden}.")
+        require(0 < self.gamma < 1, f"uvfa.gamma must lie between 0 and 1, got {self.gamma}.")
+        require(self.learning_rate > 0, f"uvfa.learning-rate must be positive, got {self.learning_rate}.")
+        require(self.batch_size >= 2, f"uvfa.batch-size must be at least 2, got {self.batch_size}.")
+        require(self.target_every >= 1, f"uvfa.target-every must be at least 1, got {self.target_every}.")
+        require(self.future >= 1, f"uvfa.future must be at least 1, got {self.future}.")
+        require(0 <= self.relabel <= 1, f"uvfa.relabel must lie in [0, 1], got {self.relabel}.")
+        require(self.anchor >= 0, f"uvfa.anchor must not be negative, got {self.anchor}.")
+        require(self.updates_per_step >= 0, f"uvfa.updates-per-step must be >= 0, got {self.updates_per_step}.")
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from sfl.config import require
 from sfl.errors import UsageError
 from sfl.seeding import core_count
 from sfl.seeding import spawn as spawn_generators
-from sfl.worlds.doom.env import MAX_STEPS, Stacks, chosen, load, numbered_actions, observation_space
-from sfl.worlds.doom.protocol import ACTIONS, DEFAULT_LIMITS, Limits
-from sfl.worlds.doom.tasks import GOAL_RADIUS, Places
-from sfl.worlds.doom.workers import BEGIN, REST, STEP, Crew
+from sfl.worlds.doom.env import MAX_STEPS, FrameStacks, chosen, load, numbered_actions, observation_space
+from sfl.worlds.doom.protocol import ACTIONS, BEGIN, DEFAULT_LIMITS, REST, STEP, Limits
+from sfl.worlds.doom.tasks import GOAL_RADIUS, StartGoalSampler
+from sfl.worlds.doom.workers import Workers
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.mazes.textures import PAPER_TEXTURES, Textures
 from sfl.worlds.tasks import GoalObservation, Pose
@@ -49,14 +49,14 @@ EpisodeSource = Callable[[int], GameEpisode | None]
 class RandomEpisodes:
     """An endless supply without goals; every game has a generator of its own, so that it does not matter who asks."""
 
-    def __init__(self, places: Sequence[Places], seed: int) -> None:
-        self._places = places
-        names = [f"game/{index}" for index in range(len(places))]
+    def __init__(self, samplers: Sequence[StartGoalSampler], seed: int) -> None:
+        self._samplers = samplers
+        names = [f"game/{index}" for index in range(len(samplers))]
         self._rngs = list(spawn_generators(seed, names).values())
 
     def __call__(self, game: int) -> GameEpisode:
         """A start as the maze spawns it."""
-        return GameEpisode(self._places[game].draw_start(self._rngs[game]))
+        return GameEpisode(self._samplers[game].draw_start(self._rngs[game]))
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class GamePool:
         require(max_steps >= 1, f"max_steps must be at least 1, got {max_steps}.")
         mazes = [maze] * count if isinstance(maze, Maze) else list(maze)
         require(len(mazes) == count, f"Give one maze for all games or {count} of them, got {len(mazes)}.")
-        known = {id(one): Places(one, spawn) for one in mazes}
-        self.places = [known[id(one)] for one in mazes]
-        self._source: EpisodeSource = episodes or RandomEpisodes(self.places, seed)
+        known = {id(one): StartGoalSampler(one, spawn) for one in mazes}
+        self.samplers = [known[id(one)] for one in mazes]
+        self._source: EpisodeSource = episodes or RandomEpisodes(self.samplers, seed)
         bounds = [-(-count * half // halves) for half in range(halves + 1)]
         self.halves = tuple(slice(*pair) for pair in pairwise(bounds))
         self._max_steps, self._goal_terminates = max_steps, goal_terminates
@@ -122,20 +122,20 @@ class GamePool:
         self._fresh = np.ones(count, bool)  # no episode runs: the next command begins one
         self._sent = [False] * halves
         of_half = [half for half, games in enumerate(self.halves) for _ in range(count)[games]]
-        self.crew = Crew(mazes, of_half, workers or core_count(), visible, limits)
+        self.workers = Workers(mazes, of_half, workers or core_count(), visible, limits)
         self.count = count
 
     def send(self, half: int, actions: Array | None = None) -> None:
         """Let the games of a half carry out actions [n]; None: no action."""
-        games, board = self.halves[half], self.crew.board
+        games, shared = self.halves[half], self.workers.shared
         fresh = self._fresh[games]
         taken = np.full(len(fresh), NO_ACTION) if actions is None else np.asarray(actions)
         self._check(half, taken, len(fresh))
-        board.actions[games] = taken
-        board.commands[games] = STEP
+        shared.actions[games] = taken
+        shared.commands[games] = STEP
         for game in games.start + np.flatnonzero(fresh):
-            board.commands[game] = self._begin(int(game), self._source(int(game)))
-        self.crew.post(half)
+            shared.commands[game] = self._begin(int(game), self._source(int(game)))
+        self.workers.post(half)
         self._sent[half] = True
 
     def _check(self, half: int, actions: Array, count: int) -> None:
@@ -148,9 +148,9 @@ class GamePool:
     def _begin(self, game: int, episode: GameEpisode | None) -> int:
         if episode is None:
             return REST
-        places, board = self.places[game], self.crew.board
-        board.starts[game] = places.checked(episode.start, "start")
-        board.goal_poses[game] = np.nan if episode.goal is None else places.checked(episode.goal, "goal")
+        sampler, shared = self.samplers[game], self.workers.shared
+        shared.starts[game] = sampler.checked(episode.start, "start")
+        shared.goal_poses[game] = np.nan if episode.goal is None else sampler.checked(episode.goal, "goal")
         self._budgets[game] = self._max_steps if episode.budget is None else episode.budget
         self._steps[game] = 0
         return BEGIN
@@ -159,13 +159,13 @@ class GamePool:
         """Wait for the games of a half, and say what became of their actions."""
         if not self._sent[half]:
             raise UsageError(f"Half {half} was sent no actions: send first.")
-        self.crew.wait(half)
+        self.workers.wait(half)
         self._sent[half] = False
-        games, board = self.halves[half], self.crew.board
-        commands, poses = board.commands[games], board.poses[games].copy()
-        stepped, running, cut = commands == STEP, commands != REST, board.cut[games]
+        games, shared = self.halves[half], self.workers.shared
+        commands, poses = shared.commands[games], shared.poses[games].copy()
+        stepped, running, cut = commands == STEP, commands != REST, shared.cut[games]
         self._steps[games] += stepped
-        away = poses[:, :2] - board.goal_poses[games, :2]
+        away = poses[:, :2] - shared.goal_poses[games, :2]
         near = np.einsum("ij,ij->i", away, away) <= GOAL_RADIUS**2  # NaN, which is no goal, is never near
         succeeded = near & running & ~cut  # where a cut action led to is not known
         terminated = succeeded & stepped if self._goal_terminates else np.zeros(len(near), bool)
@@ -173,19 +173,19 @@ class GamePool:
         ended = terminated | truncated
         self._fresh[games] = ended | ~running
         return GameStep(
-            frames=board.frames[games],
+            frames=shared.frames[games],
             poses=poses,
             running=running,
             started=commands == BEGIN,
             succeeded=succeeded,
             ended=ended,
             truncated=truncated,
-            restarts=board.restarts[games].copy(),
+            restarts=shared.restarts[games].copy(),
         )
 
     def goals(self, half: int) -> Array:
         """[n, 120, 160, 3] pictures of the goals of the running episodes (zeros without one): a view, as `frames`."""
-        return self.crew.board.goals[self.halves[half]]
+        return self.workers.shared.goals[self.halves[half]]
 
     def restart(self, episodes: EpisodeSource | None = None) -> None:
         """Leave all running episodes; the next `send` begins others, from a new source if one is given."""
@@ -198,7 +198,7 @@ class GamePool:
     def close(self) -> None:
         """End all games and leave nothing behind."""
         self._source = _no_more  # it may be a method of whoever has this pool: neither would go before a collection
-        self.crew.close()
+        self.workers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -241,7 +241,7 @@ class DoomVectorEnv(VectorEnv[GoalObservation, Array, Array]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._rngs: list[np.random.Generator] = [seeding.np_random()[0] for _ in range(num_envs)]
         self._options: dict[str, Any] | None = None
-        self._stacks = Stacks(num_envs, stack)
+        self._stacks = FrameStacks(num_envs, stack)
         self.pool = GamePool(
             load(maze, maze_dir, textures),
             num_envs,
@@ -279,7 +279,7 @@ class DoomVectorEnv(VectorEnv[GoalObservation, Array, Array]):
         return self._observation(), reward, step.terminated, step.truncated, info
 
     def _episode(self, game: int) -> GameEpisode:
-        start, goal, picture = chosen(self.pool.places[game], self._options, self._rngs[game])
+        start, goal, picture = chosen(self.pool.samplers[game], self._options, self._rngs[game])
         require(picture is None, "Many games at once take goals as poses, not as pictures.")
         return GameEpisode(start, goal)
 

@@ -24,8 +24,8 @@ from sfl.config import require
 from sfl.errors import SflError
 from sfl.worlds.doom.env import chosen
 from sfl.worlds.doom.pool import NO_ACTION, GameEpisode, GamePool, GameStep
-from sfl.worlds.doom.tasks import Places
-from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.doom.protocol import FRAME_SHAPE
+from sfl.worlds.doom.tasks import StartGoalSampler
 
 NOTHING = np.empty(0, np.int64)
 
@@ -82,17 +82,17 @@ class PoolSession:
     """
 
     def __init__(
-        self, places: Places, count: int, source: EpisodeSource, *, max_steps: int, goal_terminates: bool
+        self, sampler: StartGoalSampler, count: int, source: EpisodeSource, *, max_steps: int, goal_terminates: bool
     ) -> None:
-        self._places, self._source, self._max_steps = places, source, max_steps
+        self._sampler, self._source, self._max_steps = sampler, source, max_steps
         self._games: list[_Game | None] = [None] * count
         self._restarts_before = 0
         self._replayed: dict[int, Episode] | None = None  # while replaying: the episodes that begin now, by game
         self._pool = GamePool(
-            places.maze,
+            sampler.maze,
             count,
             halves=min(2, count),
-            spawn=places.spawn,
+            spawn=sampler.spawn,
             max_steps=max_steps,
             goal_terminates=goal_terminates,
             episodes=self._next_episode,
@@ -150,7 +150,7 @@ class PoolSession:
 
     @property
     def _restarts(self) -> int:
-        return self._restarts_before + int(self._pool.crew.board.restarts.sum())
+        return self._restarts_before + int(self._pool.workers.shared.restarts.sum())
 
     def _running(self, index: int) -> _Game:
         game = self._games[index]
@@ -167,7 +167,7 @@ class PoolSession:
         episode = self._source() if self._replayed is None else self._replayed.get(index)
         if episode is None:
             return None
-        start, goal, picture = chosen(self._places, episode.options, seeding.np_random(episode.reset_seed)[0])
+        start, goal, picture = chosen(self._sampler, episode.options, seeding.np_random(episode.reset_seed)[0])
         require(picture is None, "A picture does not say where it was taken: give the goal as a pose x,y,degrees.")
         self._games[index] = _Game(episode)
         return GameEpisode(start, goal, episode.budget)

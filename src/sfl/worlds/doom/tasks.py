@@ -17,18 +17,17 @@ from sfl.config import require
 from sfl.errors import UsageError
 from sfl.files import read_json, write_text
 from sfl.seeding import spawn
-from sfl.worlds.mazes.free_space import Field, FreeSpace
 from sfl.worlds.mazes.layout import Disc, Maze, Spot
 from sfl.worlds.tasks import Pose, Task
 
 if TYPE_CHECKING:
-    pass
+    from sfl.worlds.mazes.free_space import Field, FreeSpace
 
 GOAL_RADIUS = 63.0
 """Map units within which a goal counts as reached, whatever the heading."""
 
 
-class Places:
+class StartGoalSampler:
     """Draws and checks the starts and goals of one maze."""
 
     def __init__(self, maze: Maze, spawn: Literal["fixed", "random"]) -> None:
