@@ -1,4 +1,4 @@
-"""The tables of the paper's mazes, in README.md and docs/guides/reproduce.md, say what the rows in benchmarks/results/ say."""
+"""The tables of the paper's mazes, in README.md and reproduce.md, say what the rows in benchmarks/results/ say."""
 
 from __future__ import annotations
 

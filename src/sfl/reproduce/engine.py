@@ -36,7 +36,7 @@ from sfl.run.stopping import RunStoppedError, StopRequest
 GUESSED_RATES = {"-random": 20_000.0, "-mss": 100.0, "-paper": 200.0, "": 300.0}
 """Environment steps per second in a grid where no finished run says it, by how the experiment's name ends."""
 GUESSED_MAZE_RATES = {"cpu": 50.0, "gpu": 2_000.0}
-"""The same in a maze. They follow the budgets in docs/guides/reproduce.md, rounded down; without a GPU, where encoders take
+"""The same in a maze. They follow benchmarks/results/budgets.csv, rounded down; without a GPU, where encoders take
 all the time, what SFL over `place` does on one of two cores."""
 
 START_SECONDS = 10.0
