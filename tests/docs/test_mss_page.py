@@ -71,11 +71,11 @@ def test_the_results_are_those_of_the_rows() -> None:
         shares = [np.mean([row.success for row in own if row.level == level]) for level in ("paper", "any")]
         return " / ".join(f"{100 * share:.1f}" for share in shares)
 
-    ends = {grid: max(row.env_steps for row in rows if row.experiment == f"sfl-{grid}") for grid in grids}
+    ends = {grid: max(row.env_steps for row in rows if row.experiment == f"{grid}-sfl") for grid in grids}
     lines = {
-        "MSS after as many steps as ours": [cell(f"mss-{grid}", ends[grid]) for grid in grids],
-        "MSS after 300,000 steps": [cell(f"mss-{grid}", 300_000) for grid in grids],
-        "ours": [cell(f"sfl-{grid}", ends[grid]) for grid in grids],
+        "MSS after as many steps as ours": [cell(f"{grid}-mss", ends[grid]) for grid in grids],
+        "MSS after 300,000 steps": [cell(f"{grid}-mss", 300_000) for grid in grids],
+        "ours": [cell(f"{grid}-sfl", ends[grid]) for grid in grids],
     }
     for name, cells in lines.items():
         assert f"| {name} | {' | '.join(cells)} |\n" in page

@@ -32,4 +32,4 @@ def test_the_first_action_is_few_calls_away(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(FirstActionError):
         main(["train", "fourroom-random", "--tiny", "--device", "cpu", "--runs-dir", str(tmp_path)])
     assert calls[:2] == ["run/rollout: rollout", "run/train: train"]
-    assert len(calls) <= 8  # and `act` itself; of these two are this room's, the others the command line's
+    assert len(calls) <= 6  # and `act` itself; of these two are this room's, the others the command line's

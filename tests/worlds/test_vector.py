@@ -1,4 +1,4 @@
-"""Many games at once: the pool of halves, and Gymnasium's vector interface over it."""
+"""Many games at once: the pool of halves, and Gymnasium's vector environments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sfl.api import Array
 from sfl.errors import UsageError
 from sfl.worlds.doom.env import DoomMaze
-from sfl.worlds.doom.pool import DoomVectorEnv, GameEpisode, GamePool, GameStep, RandomEpisodes
+from sfl.worlds.doom.pool import GameEpisode, GamePool, GameStep, RandomEpisodes
 from sfl.worlds.doom.protocol import SharedMemory
 from sfl.worlds.mazes.layout import Maze
 
@@ -215,22 +213,6 @@ def test_one_maze_for_all_or_one_for_each(arena: Maze) -> None:
         GamePool([arena], 2)
 
 
-def test_the_vector_environment_shows_what_single_ones_would(arena: Maze) -> None:
-    arguments: dict[str, Any] = {"spawn": "random", "max_steps": 5}
-    together = DoomVectorEnv(2, arena, **arguments)
-    apart = SyncVectorEnv([lambda: DoomMaze(arena, **arguments)] * 2)
-    assert together.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
-    assert together.observation_space == apart.observation_space
-    assert together.action_space == apart.action_space
-    check_equal(together.reset(seed=4), apart.reset(seed=4))
-    rng = np.random.Generator(np.random.PCG64(0))
-    for _ in range(14):
-        actions = rng.integers(7, size=2)
-        check_equal(together.step(actions), apart.step(actions))
-    together.close()
-    apart.close()
-
-
 def check_equal(one: Any, other: Any) -> None:
     if isinstance(one, dict):
         assert set(one) == set(other)
@@ -244,22 +226,27 @@ def check_equal(one: Any, other: Any) -> None:
         assert np.array_equal(one, other)
 
 
-def test_gymnasium_makes_it_and_options_hold_until_the_next_reset(arena: Maze) -> None:
-    envs = gym.make_vec("sfl/DoomMaze-v0", num_envs=2, maze=arena, max_steps=2)
-    assert isinstance(envs, DoomVectorEnv)
-    observation, info = envs.reset(seed=[1, 2], options={"start": EAST, "goal": None})
-    assert envs.observation_space.contains(observation)
-    assert not observation["desired_goal"].any()
-    starts = [info["pose"]]
-    truncated: Array = np.zeros(2, bool)
-    for _ in range(3):
-        observation, _, _, truncated, info = envs.step(np.array([FORWARD, NOTHING]))
-        starts.append(info["pose"])
-    assert not truncated.any()
-    assert np.array_equal(starts[3], starts[0])  # the third step begins the next episode
-    assert not observation["desired_goal"].any()
-    with pytest.raises(UsageError, match="Give one seed or 2, got"):
-        envs.reset(seed=[1])
-    with pytest.raises(UsageError, match="take goals as poses, not as pictures"):
-        envs.reset(options={"goal": np.zeros((120, 160, 3), np.uint8)})
-    envs.close()
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_gymnasium_plays_several_at_once_and_shows_what_single_ones_would(arena: Maze, mode: str) -> None:
+    arguments: dict[str, Any] = {"spawn": "random", "max_steps": 3}
+    envs = gym.make_vec("sfl/DoomMaze-v0", 2, mode, maze=arena, **arguments)
+    singles = [DoomMaze(arena, **arguments) for _ in range(2)]
+    try:
+        observation, info = envs.reset(seed=4)
+        assert envs.observation_space.contains(observation)
+        alone = [env.reset(seed=4 + number) for number, env in enumerate(singles)]
+        for number in range(2):
+            check_equal({name: entry[number] for name, entry in observation.items()}, alone[number][0])
+            assert np.array_equal(info["pose"][number], alone[number][1]["pose"])
+        for actions in ([FORWARD, NOTHING], [0, FORWARD], [1, 4]):
+            observation, reward, _, truncated, info = envs.step(np.array(actions))
+            for number, env in enumerate(singles):
+                seen, alone_reward, _, cut, about = env.step(actions[number])
+                check_equal({name: entry[number] for name, entry in observation.items()}, seen)
+                assert np.array_equal(info["pose"][number], about["pose"])
+                assert (reward[number], truncated[number]) == (alone_reward, cut)
+        assert truncated.all()
+    finally:
+        envs.close()
+        for env in singles:
+            env.close()

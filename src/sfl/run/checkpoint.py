@@ -45,7 +45,7 @@ UNSIGNED = 3
 """The format whose header had no `kind`, `tables` and `digest`: it protects itself less."""
 
 OLDER = (UNSIGNED, 4)
-"""These are read for evaluation and figures."""
+"""Older formats, which are read for evaluation and figures."""
 
 Kind = Literal["full", "small", "slim"]
 """`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
@@ -75,14 +75,14 @@ class Checkpoint:
     run: dict[str, Any] = field(default_factory=dict)
     """The part that belongs to the run and not to the agent."""
     poses: Sequence[Array] = ()
-    """Of all environment steps, [n, 3] float32 in pieces."""
+    """Where the agent was at each environment step, [n, 3] float32 in pieces."""
     landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
     tables: dict[str, Any] = field(default_factory=dict)
     """By file name what `CsvTable.kept` says of the rows that were written up to here."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the run: what its agent was made with."""
+    """What the agent of the run was made with."""
     format: int = FORMAT
-    """Of the files that it was loaded from."""
+    """The format number of the files that it was loaded from."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
@@ -231,7 +231,7 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
 
 
 def require_resumable(folder: Path, loaded: Checkpoint) -> None:
-    """Of this format, and with all that going on exactly needs."""
+    """Refuse to resume what has another format, or lacks a part that going on exactly needs."""
     if loaded.format != FORMAT:
         raise CheckpointError(
             f"Checkpoint {folder} is of format {loaded.format}, this version of sfl resumes format {FORMAT} only: it "
@@ -375,7 +375,7 @@ def _say_that_it_is_unsigned(folder: Path) -> None:
 
 
 def sign_header(header: Header) -> Header:
-    """With a digest of all its fields."""
+    """The header with a digest of all its fields."""
     return {**header, "digest": _digest(header)}
 
 
@@ -433,7 +433,7 @@ def _no_number(word: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    """A value as an error may quote it."""
+    """A value, cut to the length at which an error may quote it."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # a number of more digits than Python turns into text; too deep
@@ -497,7 +497,7 @@ def tidy(checkpoints: Path) -> None:
 
 
 def exists(folder: Path) -> bool:
-    """There is one, whole or not."""
+    """Whether there is a checkpoint of that name, whole or not."""
     return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()
 
 

@@ -41,7 +41,7 @@ class Asked:
     tasks: list[Task]
 
     def rows(self) -> list[EpisodeRow]:
-        """What becomes of them."""
+        """Evaluate: one row for each task."""
         config = self.run.experiment
         return evaluate_tasks(
             self.run.agent,
@@ -53,7 +53,7 @@ class Asked:
         )
 
     def random_rows(self) -> list[EpisodeRow]:
-        """What the random policy makes of the same tasks; nothing beside a run of the random policy."""
+        """Rows of the random policy on the same tasks; none where the run is one of the random policy."""
         config = self.run.experiment
         if is_random(config.agent):
             return []
@@ -61,7 +61,7 @@ class Asked:
 
 
 def evaluate_run(path: Path | str, **words: Any) -> list[EpisodeRow]:
-    """Rows of a fresh evaluation, with the words of `ask`; the run's own files stay as they are."""
+    """Rows of a fresh evaluation, with the arguments of `ask`; the run's own files stay as they are."""
     return ask(path, **words).rows()
 
 
@@ -77,7 +77,7 @@ def ask(
     device: str = "auto",
     threads: int = 1,
 ) -> Asked:
-    """The tasks that these words choose, and the run as it was at a checkpoint."""
+    """The tasks that these arguments choose, and the run as it was at a checkpoint."""
     fits = 1 <= (1 if episodes is None else episodes) <= MOST_EPISODES
     require(fits, f"--episodes must be 1 to {MOST_EPISODES:,}, got {episodes}.")
     run = load_run(path, checkpoint, device, threads)
@@ -105,7 +105,7 @@ def _other_pairs(
 
 
 def given_task(run: LoadedRun, goal: str | None, start: str | None) -> Task:
-    """One task from a user's words; what is not given is the paper's."""
+    """The task with a user's goal and start; the paper's where one is not given."""
     config = run.experiment.env
     if config.kind == "maze":
         return _given_in_maze(config, goal, start)
@@ -224,7 +224,7 @@ def evaluate(
 
 
 def require_seed(seed: Any) -> None:
-    """Of the public functions that are called from Python."""
+    """Refuse what is no seed; the command line has its own check."""
     whole = isinstance(seed, int | np.integer)
     require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
 
@@ -262,7 +262,7 @@ def _require_goals(envs: Sequence[gymnasium.Env[Any, Any]]) -> None:
 
 
 def _require_methods(agent: Any) -> None:
-    """Of an agent or a policy; what an agent's `policy` gives is looked at when it is there."""
+    """Refuse what is neither an agent nor a policy; what an agent's `policy` returns is checked when it is there."""
     if isinstance(agent, type):
         raise UsageError(f"{agent.__name__} is a class; give an object of it.")
     if not callable(getattr(agent, "policy", None)):
@@ -296,7 +296,7 @@ class CheckedAgent:
         self._agent.begin_episode(env_index, goal)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
-        """Handed on; one whole number for each environment must come back, each an action that there is."""
+        """The agent's actions, which must be one whole number for each environment, each an action of the world."""
         actions = np.asarray(self._agent.act(observations, env_indices))
         count = self._spec.action_count
         if actions.shape != (len(env_indices),) or not np.issubdtype(actions.dtype, np.integer):

@@ -78,16 +78,16 @@ class Facts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The run's settings by the names of their options, such as `agent.landmarks.limit`."""
     never_twice: bool = False
-    """Chance changes all that is seen, where goals have to be equalled."""
+    """Observations never come twice, although a goal counts as reached only by an equal one."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that most likely keeps a run from succeeding."""
+    """A fact that most likely keeps a run from succeeding."""
 
     name: str
     says: str
-    """What is so, with its number."""
+    """The fact, with its number."""
     likely: str
     """What it most likely means."""
     option: str
@@ -130,7 +130,7 @@ def _graph(facts: Facts) -> Finding | None:
 
 
 def _has_few(facts: Facts, landmarks: int) -> bool:
-    """A tiny world needs few; where its size is not known, success tells."""
+    """Whether there are too few landmarks for the size of the world; where that is not known, success decides."""
     if landmarks < 2:
         return True
     if facts.states is not None:
@@ -211,7 +211,7 @@ def _beats_random(level: Level) -> bool:
 
 
 def _too_easy(level: Level) -> bool:
-    """Not even a method that always succeeds could be told from chance by so many episodes."""
+    """Whether so many episodes could not tell even a method that always succeeds from chance."""
     return (
         wilson(level.episodes, level.episodes)[0] <= level.random.interval[1] and level.percent >= level.random.percent
     )
@@ -241,7 +241,7 @@ def _count(number: int, what: str) -> str:
 
 
 def read_facts(path: Path) -> Facts:
-    """From the files of a run folder; what is missing or cannot be read there is not known."""
+    """The facts in the files of a run folder; a file that is missing or cannot be read leaves its facts unknown."""
     folder = RunFolder(path)
     settings = read_settings(folder)
     own, random = read_episodes(folder.episodes), read_random(path)
@@ -265,7 +265,7 @@ def read_facts(path: Path) -> Facts:
 
 
 def _never_twice(file: Path) -> bool:
-    """What the exam of a run says of it."""
+    """Whether the exam of a run says that its observations never come twice."""
     try:
         return NEVER_TWICE in read_exam(file).note
     except UsageError:  # there is none, or it cannot be read: other commands say so
@@ -348,7 +348,7 @@ def _shape(graph: Mapping[str, Array]) -> tuple[int | None, int | None, float | 
 
 
 def _distinct(poses: Array | None) -> int | None:
-    """Of the poses [N, 3] of training, where they are known."""
+    """How many distinct poses are among those of training [N, 3]; None where they are not known."""
     if poses is None:
         return None
     known = poses[np.isfinite(poses).all(1)]

@@ -37,7 +37,7 @@ from sfl.worlds import Task
 LAST = "last"
 
 MOST_EPISODES = 256 * MEGABYTE
-"""Of rows of evaluation episodes: two million."""
+"""Bytes of a table of evaluation episodes that are read: two million rows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RunFolder:
         return self.checkpoints / f"{env_steps:09d}"
 
     def history_names(self) -> list[str]:
-        """Of the small checkpoints there are, in order; folders that are called otherwise are not ours."""
+        """Names of the small checkpoints, in order; folders with other names are not ours."""
         names = (path.name for path in self.checkpoints.glob("*"))
         return sorted(name for name in names if name.isascii() and name.isdigit())
 
@@ -143,7 +143,7 @@ BEFORE_CONFIG = ("system.json", inputs.FOLDER)
 
 
 def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, seed: int) -> None:
-    """Nothing is lost when this run starts over in this folder."""
+    """Refuse to start over in a folder where something would be lost by it."""
     run, elsewhere = RunFolder(path), "choose another --runs-dir"
     if has_checkpoint(run):
         raise UsageError(f"Run folder {path} exists already; continue it with `sfl resume {path}` or {elsewhere}.")
@@ -161,7 +161,7 @@ def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, s
 
 
 def _text(file: Path) -> str:
-    """What a file holds; nothing where that is no text."""
+    """The text in a file; empty where it holds none."""
     try:
         return read_text(file)
     except FileError:
@@ -175,17 +175,17 @@ def _steps_with_rows(path: Path) -> float:
 
 
 def has_checkpoint(run: RunFolder) -> bool:
-    """One to go on from was completed, whole or not by now; of a first save that was cut off there is only history."""
+    """Whether a checkpoint to go on from was ever completed; a first save that was cut off leaves only history."""
     return run.checkpoints.exists() and (checkpoint.exists(run.last) or len(_parts(run.checkpoints)) > 1)
 
 
 def _parts(folder: Path) -> list[Path]:
-    """What is in a folder, drafts left out."""
+    """Files and folders in a folder, drafts left out."""
     return [part for part in folder.iterdir() if part.suffix != ".tmp"]
 
 
 def tidy(run: RunFolder) -> None:
-    """Remove what a process that was killed left half-written; nobody writes to the folder now."""
+    """Remove what a process that was killed left half-written; call it while the folder is locked."""
     if run.checkpoints.is_dir():
         checkpoint.tidy(run.checkpoints)
     for draft in run.path.glob("*.tmp"):
@@ -237,7 +237,7 @@ def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> 
 
 
 def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int]:
-    """The same with the run's own copies in place of files, so that it can be made again wherever it lies now.
+    """`read_config` with the run's own copies in place of files, so that it can be made again wherever it lies now.
 
     With `whole` a file that is missing or another one is an error; without, nothing is asked of them.
     """
@@ -260,7 +260,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def require_idle(path: Path) -> None:
-    """Nobody makes the run in this folder."""
+    """Refuse a folder that another process writes to."""
     with locked(path):
         pass
 
@@ -279,7 +279,7 @@ class LoadedRun:
     """The arrays of the checkpoint's graph.npz, for plots."""
     poses: Array  # [N, 3] where the agent was at each step; empty in small checkpoints
     format: int = checkpoint.FORMAT
-    """Of the checkpoint."""
+    """The format number of the checkpoint."""
 
     @property
     def label(self) -> Label:
@@ -356,7 +356,7 @@ def own_episodes(run: RunFolder) -> list[EpisodeRow]:
 
 
 def _noted_tables(run: RunFolder) -> dict[str, Any]:
-    """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
+    """Nothing where the checkpoint cannot be read: its rows can be reported all the same."""
     try:
         return dict(checkpoint.read_header(checkpoint.present(run.last))["tables"])
     except (CheckpointError, ValueError):

@@ -47,7 +47,7 @@ class Indicators:
         self._waypoints.add(step, explanations)
 
     def metrics(self) -> dict[str, float]:
-        """All that can be said; nothing of a policy without landmarks."""
+        """Every indicator that is known; none of a policy without landmarks."""
         edges = edge_metrics(self._edges, self._walls)
         return self._localization.metrics() | self._waypoints.metrics() | edges | spread_metrics(self._apart)
 
@@ -109,7 +109,7 @@ class Leg:
     true: bool = False
     """And the agent was there."""
     afar: bool = False
-    """It lay beyond the radius when the agent set out for it."""
+    """The target lay beyond the radius when the agent set out for it."""
     met: bool = False
     """The agent was truly at it, or at the one further along, while it was the target; whether it knew or not."""
 
@@ -254,7 +254,7 @@ class UnseenGoals(Protocol):
 
 
 def unseen_goals(world: World, tasks: Sequence[Task]) -> UnseenGoals:
-    """Those of a run's tasks, each goal once."""
+    """The distinct goals of a run's tasks, none seen yet."""
     goals = [task.goal for task in tasks if task.goal is not None]
     pictured = [np.asarray(goal) for goal in goals if not isinstance(goal, tuple)]
     if pictured:
@@ -272,10 +272,10 @@ class UnseenPositions:
         self._looked = 0  # at so many of the poses
 
     def add(self, step: Step) -> None:
-        """The poses are noted elsewhere."""
+        """Nothing to do: `PoseLog` has the poses."""
 
     def metrics(self, poses: PoseLog) -> dict[str, float]:
-        """Look at the poses that have come since this was last asked."""
+        """Compare the poses since the last call with the goals."""
         if not self._total or not len(poses):
             return {}
         fresh = np.unique(np.asarray(poses.since(self._looked)[:, :2], np.float64), axis=0)
@@ -286,10 +286,10 @@ class UnseenPositions:
         return {"explore/goals_unseen": len(self._unseen) / self._total}
 
     def state(self) -> None:
-        """They follow from the poses, which a checkpoint has."""
+        """None: they follow from the poses, which a checkpoint has."""
 
     def load_state(self, state: list[int] | None) -> None:
-        """All poses are looked at again."""
+        """Compare all poses again."""
         self._looked = 0
 
 
@@ -303,7 +303,7 @@ class UnseenObservations:
         self._known = True  # whether all of training was looked at
 
     def add(self, step: Step) -> None:
-        """All that was seen, also where an episode ended."""
+        """Look at the observations of a step, and at the last ones of episodes that ended."""
         if not self._finder.unseen:
             return
         seen, infos = step.transitions.observations, step.infos or ({},) * len(step.poses)
@@ -314,19 +314,19 @@ class UnseenObservations:
             self._finder.look(step.transitions.next_observations[row], info)
 
     def metrics(self, poses: PoseLog) -> dict[str, float]:
-        """Nothing after a checkpoint that did not know of it."""
+        """Nothing after a checkpoint that was saved before there was this metric."""
         if not self._known or not len(poses):
             return {}
         self._finder.finish()
         return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)}
 
     def state(self) -> list[int] | None:
-        """The numbers of the goals."""
+        """The numbers of the goals that were not seen."""
         self._finder.finish()
         return sorted(self._finder.unseen) if self._known else None
 
     def load_state(self, state: list[int] | None) -> None:
-        """Without a state nobody looked until now, so that nothing is known for good."""
+        """Without a state the steps until now were not looked at, and the share stays unknown."""
         self._known = state is not None
         self._finder.unseen = set(state or ())
 
@@ -343,7 +343,7 @@ class _Finder:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Compare what still waits for it."""
+        """Compare the observations that were collected."""
 
 
 class _Equal(_Finder):
@@ -354,7 +354,7 @@ class _Equal(_Finder):
         self._numbers = {_key(goal): number for number, goal in enumerate(goals) if np.array_equal(goal, goal)}
 
     def look(self, observation: Observation, info: dict[str, Any]) -> None:
-        """One look into a table."""
+        """Find the goal that equals it in a table."""
         number = self._numbers.get(_key(observation))
         if number is not None:
             self.unseen.discard(number)
@@ -374,7 +374,7 @@ class _WithinRadius(_Finder):
         self._waiting: list[Observation] = []
 
     def look(self, observation: Observation, info: dict[str, Any]) -> None:
-        """It waits for others."""
+        """Collect observations, to compare a block of them at once."""
         self._waiting.append(np.array(observation))
         if len(self._waiting) == BLOCK:
             self.finish()
@@ -414,7 +414,7 @@ class _ByFunction(_Finder):
         self._known: set[int] = set()
 
     def look(self, observation: Observation, info: dict[str, Any]) -> None:
-        """Of the goals not seen yet."""
+        """Ask the test of goals, unless it was asked about such an observation before."""
         key = hash((_key(observation), repr(info)))
         if key in self._known:
             return

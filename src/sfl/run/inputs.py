@@ -66,7 +66,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a run reads; in a run of an older version nothing is known of it."""
+    """All that a run reads; empty in runs of versions that did not note it."""
 
     folder: str = ""
     """Where the run was made: paths in its configuration may begin there."""
@@ -116,7 +116,7 @@ def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
 
 
 def read_inputs(run: Path) -> Inputs:
-    """What a run folder says of them."""
+    """The inputs that a run folder notes."""
     file = run / FOLDER / LISTED
     if not file.is_file():
         return Inputs()

@@ -110,12 +110,12 @@ class Window:
 
     @property
     def steps(self) -> int:
-        """Of all environments together."""
+        """Length of the window in steps of all environments together."""
         together = self.env_count * self.length
         return together * math.ceil(WINDOW / together)
 
     def early(self, walked: Array, until: int) -> Array:
-        """Of the poses [N, 3] of all steps, those that count for a checkpoint after so many."""
+        """Those of the poses [N, 3] of all steps that count for a checkpoint after `until` steps."""
         until = min(until, len(walked))
         begin = max(0, until - self.steps)
         moments = np.arange(begin, until) // self.env_count % self.length

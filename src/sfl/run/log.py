@@ -29,7 +29,7 @@ NAMES = ("stdin", "stdout", "stderr")
 
 
 def open_missing_streams() -> None:
-    """Put the null device where a standard stream was closed by whoever started this program.
+    """Put the null device in the place of a standard stream that was closed when this program started.
 
     Its number would go to the next file that is opened, which may be the memory of games or a checkpoint.
     """
@@ -60,7 +60,7 @@ def drop_broken_output() -> None:
 
 
 class UnfailingStream(io.TextIOBase):
-    """A stream, as far as there is one, for what is shown beside results: nothing that becomes of it is an error."""
+    """A stream for what is shown beside results; that it is missing, closed or full is no error."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -87,7 +87,7 @@ class UnfailingStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Of the stream behind it."""
+        """The encoding of the stream behind it."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
 
@@ -206,7 +206,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def reader_has_left() -> bool:
-    """Nobody reads stdout any more; if so, what is still written goes nowhere instead of failing at the end."""
+    """Whether stdout has lost its reader; if so, what is still written goes nowhere instead of failing at the end."""
     output = select.poll()
     output.register(sys.stdout.fileno(), select.POLLOUT)
     if not any(event & select.POLLERR for _, event in output.poll(0)):
@@ -216,7 +216,7 @@ def reader_has_left() -> bool:
 
 
 MOST_ROWS = 1024 * MEGABYTE
-"""Of a table of training: millions of rows."""
+"""Bytes of a table of training that are read: millions of rows."""
 
 LONGEST_STEPS = 18
 """Digits of a step count."""
@@ -379,7 +379,7 @@ class Boards:
 
 
 class BoardError(Exception):
-    """What the package behind a board raised."""
+    """An error of the package behind a board."""
 
 
 def _give_up(name: str, error: Exception) -> None:

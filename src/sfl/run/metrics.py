@@ -34,7 +34,7 @@ class Metric:
 
 @functools.cache
 def metrics() -> tuple[Metric, ...]:
-    """All that are declared, in the order of their columns."""
+    """All declared metrics, in the order of their columns."""
     declared = tomllib.loads((files("sfl.run") / "metrics.toml").read_text(encoding="utf-8"))
     return tuple(
         Metric(name, cast(File, file), cast(Literal["mean", "last"], kind), unit, meaning, bad)

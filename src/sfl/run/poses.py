@@ -17,7 +17,7 @@ from sfl.worlds.session import Env
 from sfl.worlds.world import Squares
 
 OFTEN = 0.1
-"""Of the visits that a square would have if all had the same: with so many it counts as visited often."""
+"""A square with this share of the mean number of visits counts as visited often."""
 
 BLOCK = 1 << 16
 """Poses that are kept in one piece."""

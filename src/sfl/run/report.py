@@ -32,7 +32,7 @@ class Spread:
     seeds: int
     mean: float
     standard_error: float | None
-    """Of the mean over seeds; None with a single seed."""
+    """Standard error of the mean over seeds; None with a single seed."""
     interval: tuple[float, float] | None
     """95% confidence interval of the mean over seeds (Student's t), kept within the bounds of the number."""
     interquartile_mean: float | None
@@ -73,7 +73,7 @@ class ReportRow:
     episodes: int
     success_percent: float
     standard_error: float | None
-    """Of the mean over seeds; None with a single seed."""
+    """Standard error of the mean over seeds; None with a single seed."""
     interval: tuple[float, float]
     """95% confidence interval: with several seeds of their mean (Student's t), kept within 0 and 100; with a single one
     of its share of successful episodes (Wilson's)."""
@@ -84,7 +84,7 @@ class ReportRow:
     env_steps: int
     """Training steps at that evaluation; the smallest where seeds differ."""
     nontrivial_episodes: int
-    """Those that did not begin within reach of their goal."""
+    """Episodes that did not begin within reach of their goal."""
     nontrivial_percent: float | None
     """Success without the trivial ones, seeds weighing the same; None where all are."""
     goals_unseen_percent: float | None
@@ -128,7 +128,7 @@ class _Source:
 
     rows: list[EpisodeRow]
     random: list[EpisodeRow]
-    """Of the random policy, under the names of the experiments that they stand beside."""
+    """Rows of the random policy, under the names of the experiments that they stand beside."""
     folder: Path | None
     """None: a file."""
 
@@ -181,7 +181,7 @@ def _levels(rows: Sequence[EpisodeRow]) -> list[tuple[str, list[EpisodeRow]]]:
 
 
 def _findings(levels: Sequence[ReportRow], folders: Mapping[str, Path]) -> Iterator[RunFinding]:
-    """Of each run by itself; but whether it beats chance of all seeds together, as the table has them."""
+    """Findings of each run by itself; whether it beats chance is asked of all seeds together, as in the table."""
     alone = len(folders) == 1 and levels[0].seeds == 1
     for title, folder in folders.items():
         facts = read_facts(folder)
@@ -234,7 +234,7 @@ def _percents(seeds: Sequence[Sequence[EpisodeRow]]) -> list[float]:
 
 
 def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
-    """The same seed read twice would look like twice the evidence."""
+    """Refuse a seed that is given twice: it would look like twice the evidence."""
     seen = set()
     for row in rows:
         if (row.seed, row.pair) in seen:
@@ -284,7 +284,7 @@ def report_lines(rows: Sequence[ReportRow]) -> list[str]:
 
 
 def finding_lines(rows: Sequence[ReportRow]) -> list[str]:
-    """One for each run with findings, none for good ones."""
+    """One line for each run with findings."""
     by_run: dict[str, dict[Finding, None]] = {}
     for row in rows:
         for finding in row.findings:

@@ -31,7 +31,7 @@ def rollout(policy: Policy, session: Session, learner: Agent | None = None, tell
 
     The next step is made only when the generator goes on: environments that ended are reset, and the policy told of it,
     then. `policy.explain(i)` therefore still speaks of the step just yielded. The arrays of a step are valid until
-    then; whoever keeps them copies them. With `tell_poses` the learner is an `OracleAgent`.
+    then; a reader that keeps them copies them. With `tell_poses` the learner is an `OracleAgent`.
     """
     while (indices := session.begin_episodes(policy)) is not None:
         observations = session.observations(indices)

@@ -124,7 +124,7 @@ class TrainingRun:
     """A run in memory: agent, environments, and all that its tables and checkpoints need of it."""
 
     folder: RunFolder
-    """Known once it is made."""
+    """Set once it is made or found."""
     tables: Mapping[str, CsvTable] = {}
     boards: Boards
     progress: Progress
@@ -196,7 +196,7 @@ class TrainingRun:
         return f"continue with `sfl resume {self.folder.path}`."
 
     def complete(self) -> None:
-        """Of a finished run: the rows of the random policy where they are missing, as in folders of older versions."""
+        """Add to a finished run the rows of the random policy, which folders of older versions lack."""
         note(f"{self.folder.path} is finished ({self.env_steps:,} steps); there is nothing to resume.")
         with self.stoppable() as stop:
             try:

@@ -9,8 +9,8 @@ from sfl.worlds.tasks import Pose, Task, draw_tasks
 
 register_all()
 if DOOM_ID not in gymnasium.registry:
-    # Loaded when it is made: whoever walks in grids needs no ViZDoom.
-    gymnasium.register(DOOM_ID, "sfl.worlds.doom:DoomMaze", vector_entry_point="sfl.worlds.doom.pool:DoomVectorEnv")
+    # Loaded when one is made: grids need no ViZDoom.
+    gymnasium.register(DOOM_ID, "sfl.worlds.doom:DoomMaze")
 
 __all__ = [
     "DOOM_ID",

@@ -3,6 +3,9 @@
 It knows no agent and no seed of a run, so that the exam of a world is the same for all methods and seeds. Sources, in
 this order: the table of a world of toy text; breadth-first search over copies; long random walks that go on from where
 few have been. What one leaves of the budget the next one has.
+
+From above: `collect`, which of the worlds that vary are looked at, goals that the user gives, `_Explorer` with the
+table and the search, `DistinctObservations`, and the walks.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from sfl.errors import SflError
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds.exam import EXAM_GOALS, EXAM_STEPS, GIVEN, NEVER_TWICE, NO_SEED, SEARCH, WALKS, Exam
 from sfl.worlds.gym import GoalWrapper, env_name
-from sfl.worlds.simulators import Sight, Simulator, Starts, is_plain, simulator_of
+from sfl.worlds.simulators import ResetSimulator, Simulator, View, is_plain, simulator_of
 
 Tell = Callable[[str], None]
 
@@ -89,13 +92,13 @@ def _collected(env: GoalWrapper, steps: int, most: int, tell: Tell) -> Exam:
     rngs = spawn(0, ["exam", "exam/worlds", "exam/given"])
     if env.goals is not None:
         return _given(env, most, rngs["exam/given"])
-    move = _move_of_floats(env)
+    move = _usual_move_of_floats(env)
     seeds = _worlds(env, rngs["exam/worlds"])
     parts = []
     for seed in seeds:
-        world = _World(env, seed, rngs["exam"], move, tell)
+        world = _Explorer(env, seed, rngs["exam"], move, tell)
         parts.append(world.explore(steps // len(seeds), max(1, most // len(seeds))))
-    kept = [part for part in parts if part.sights]
+    kept = [part for part in parts if part.views]
     if not kept:
         raise SflError(
             f"{sum(part.steps for part in parts):,} steps in {env_name(env)} met no observation but those that count "
@@ -104,20 +107,17 @@ def _collected(env: GoalWrapper, steps: int, most: int, tell: Tell) -> Exam:
     whole = sum(part.complete for part in parts)
     varying = f"in {len(seeds)} worlds ({whole} of them whole), in the first " if len(seeds) > 1 else ""
     return Exam(
-        goals=np.array([sight.observation for part in kept for sight in part.sights]),
+        goals=np.array([view.observation for part in kept for view in part.views]),
         distances=np.array([distance for part in kept for distance in part.distances], np.int64),
         found=np.array([WALKS if walked else SEARCH for part in kept for walked in part.walked]),
         reset_seeds=np.concatenate(
-            [np.full(len(p.sights), seed if len(seeds) > 1 else NO_SEED) for p, seed in zip(parts, seeds, strict=True)]
+            [np.full(len(p.views), seed if len(seeds) > 1 else NO_SEED) for p, seed in zip(parts, seeds, strict=True)]
         ).astype(np.int64),
         budget=env.max_steps,
         steps=sum(part.steps for part in parts),
         complete=all(part.complete for part in parts),
         note=f"{varying}{parts[0].note}{_warning(env)}",
     )
-
-
-# ---- which worlds
 
 
 def _worlds(env: GoalWrapper, rng: np.random.Generator) -> list[int]:
@@ -130,7 +130,7 @@ def _worlds(env: GoalWrapper, rng: np.random.Generator) -> list[int]:
 
 
 def _look_of(env: GoalWrapper, seed: int, actions: list[int]) -> bytes:
-    world = Starts(env)
+    world = ResetSimulator(env)
     world.begin(seed)
     seen = [world.look().observation.tobytes()]
     for action in actions:
@@ -141,11 +141,11 @@ def _look_of(env: GoalWrapper, seed: int, actions: list[int]) -> bytes:
     return b"".join(seen)
 
 
-def median_move(env: GoalWrapper) -> float | None:
+def usual_move(env: GoalWrapper) -> float | None:
     """None where two ways lead to the very same observation, or all that is seen are whole numbers, such as one-hot
     vectors, which no noise has touched; else the usual distance of two successive ones."""
     rng = spawn(0, ["exam/recurs"])["exam/recurs"]
-    world, ways = Starts(env), dict[bytes, tuple[int, ...]]()
+    world, ways = ResetSimulator(env), dict[bytes, tuple[int, ...]]()
     moved, way, ended, episode, whole = list[float](), tuple[int, ...](), True, 0, True
     while world.steps < RECUR_STEPS:
         if ended:
@@ -175,7 +175,7 @@ def _never_twice(env: GoalWrapper) -> bool:
     """Whether the same actions from the same start, with other chance, show nothing that was seen before."""
     rng = spawn(0, ["exam/twice"])["exam/twice"]
     actions = rng.integers(env.action_space.n, size=TWICE_STEPS).tolist()  # type: ignore[attr-defined]
-    world, seen = Starts(env), set[bytes]()
+    world, seen = ResetSimulator(env), set[bytes]()
     for _ in range(TWICE_WALKS):
         world.begin(0)
         world.reseed(rng)
@@ -190,12 +190,12 @@ def _never_twice(env: GoalWrapper) -> bool:
     return len(seen) >= TWICE_STEPS
 
 
-def _move_of_floats(env: GoalWrapper) -> float | None:
+def _usual_move_of_floats(env: GoalWrapper) -> float | None:
     """The same, where observations are floats; `equal` is refused where it could never come true."""
     space: Any = env.observation_space
     if not np.issubdtype(space["observation"].dtype, np.floating):
         return None
-    move = median_move(env)
+    move = usual_move(env)
     require(
         move is None or env.goal_test != "equal",
         f"In {RECUR_STEPS} random steps {env_name(env)} never showed the same numbers again, so that no goal would "
@@ -203,9 +203,6 @@ def _move_of_floats(env: GoalWrapper) -> float | None:
         f"(the usual distance of two successive observations), or --env.goal-test my_module:my_function.",
     )
     return move
-
-
-# ---- goals of the user's
 
 
 def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
@@ -228,7 +225,7 @@ def _given(env: GoalWrapper, most: int, rng: np.random.Generator) -> Exam:
         f"The sampler of goals {name} gave {len(goals)} goals and the distances {shown:.60}; "
         f"each goal needs its own, in steps, above 0.",
     )
-    start = Starts(env)
+    start = ResetSimulator(env)
     start.begin(0)
     open_goals = [not _reached(env, start.look(), goal) for goal in goals]
     require(any(open_goals), f"All goals of the sampler {name} are reached at the start.")
@@ -253,18 +250,15 @@ def _as_distances(given: Any) -> Array:
     return far if np.issubdtype(far.dtype, np.number) and bool(((far > 0) & (far < MOST_FAR)).all()) else np.zeros(0)
 
 
-def _reached(env: GoalWrapper, sight: Sight, goal: Observation) -> bool:
-    return bool(env.reached(sight.observation, goal, sight.info))
-
-
-# ---- one world
+def _reached(env: GoalWrapper, view: View, goal: Observation) -> bool:
+    return bool(env.reached(view.observation, goal, view.info))
 
 
 @dataclass
-class _Part:
+class _Explored:
     """What one world gave."""
 
-    sights: list[Sight]
+    views: list[View]
     distances: list[int]
     walked: list[bool]
     steps: int
@@ -273,7 +267,7 @@ class _Part:
 
 
 @dataclass
-class _Found:
+class _States:
     """States as numbers in the order in which they were found, and what each shows."""
 
     keeps_info: bool
@@ -288,17 +282,17 @@ class _Found:
     _infos: list[dict[str, Any]] = field(default_factory=list)
     _look_numbers: dict[bytes, int] = field(default_factory=dict)
 
-    def add(self, key: Hashable, sight: Sight, distance: int, walked: bool = False) -> int:
+    def add(self, key: Hashable, view: View, distance: int, walked: bool = False) -> int:
         """A state that is new."""
         number = self.numbers[key] = len(self.distances)
         self.distances.append(distance)
         self.walked.append(walked)
-        packed = zlib.compress(sight.observation.tobytes(), 1)
+        packed = zlib.compress(view.observation.tobytes(), 1)
         look = self._look_numbers.setdefault(packed, len(self._packed))
         if look == len(self._packed):
             self._packed.append(packed)
-            self._infos.append(sight.info if self.keeps_info else {})
-            self.shape, self.dtype = sight.observation.shape, sight.observation.dtype
+            self._infos.append(view.info if self.keeps_info else {})
+            self.shape, self.dtype = view.observation.shape, view.observation.dtype
         self.looks.append(look)
         return number
 
@@ -311,13 +305,13 @@ class _Found:
         for look, state in sorted(best.items(), key=lambda pair: (self.distances[pair[1]], pair[0])):
             yield self.distances[state], self.walked[state], look
 
-    def sight(self, look: int) -> Sight:
+    def view(self, look: int) -> View:
         """What was seen, with the info of that moment where a goal test may ask for it."""
         raw = np.frombuffer(zlib.decompress(self._packed[look]), self.dtype)
-        return Sight(raw.reshape(self.shape), self._infos[look])
+        return View(raw.reshape(self.shape), self._infos[look])
 
 
-class _World:
+class _Explorer:
     """One world that is searched, then walked."""
 
     def __init__(self, env: GoalWrapper, seed: int, rng: np.random.Generator, move: float | None, tell: Tell) -> None:
@@ -327,22 +321,20 @@ class _World:
         self._reset()
 
     def _reset(self) -> None:
-        self.found = _Found(callable(self.env.goal_test))
+        self.found = _States(callable(self.env.goal_test))
         self.hidden = False
         """What is seen is not the whole state."""
         self._led: dict[tuple[int, int], int] = {}
-        self.starts: list[Sight] = []
+        self.starts: list[View] = []
 
-    def explore(self, budget: int, most: int) -> _Part:
+    def explore(self, budget: int, most: int) -> _Explored:
         """Find states, and choose goals among them."""
         if (part := self._from_table(budget)) is None:
             part = self._from_steps(budget)
-        part.sights, part.distances, part.walked = self._chosen(most)
+        part.views, part.distances, part.walked = self._chosen(most)
         return part
 
-    # -- toy text
-
-    def _from_table(self, budget: int) -> _Part | None:
+    def _from_table(self, budget: int) -> _Explored | None:
         """The world's own table of transitions, if it has one that is true: every entry that is used is tried once."""
         core: Any = self.env.unwrapped
         table = getattr(core, "P", None)
@@ -361,20 +353,20 @@ class _World:
                     return None
                 for to, ended in sorted(outcomes):
                     if to not in self.found.numbers:
-                        self.found.add(to, Sight(self.env.read(to), {}), distance + 1)
+                        self.found.add(to, View(self.env.read(to), {}), distance + 1)
                         waiting.extend([] if ended else [(to, distance + 1)])
         done = not waiting
         how = "all that can be reached" if done else f"those of {budget:,} transitions"
-        return _Part([], [], [], tried, done, f"{how}, by search in the world's own table")
+        return _Explored([], [], [], tried, done, f"{how}, by search in the world's own table")
 
     def _table_starts(self) -> list[tuple[int, int]]:
         core: Any = self.env.unwrapped
         starts = []
-        for sight in self.start_sights(Starts(self.env)):
-            self.starts.append(sight)
+        for view in self.start_views(ResetSimulator(self.env)):
+            self.starts.append(view)
             starts.append((int(core.s), 0))
             if int(core.s) not in self.found.numbers:
-                self.found.add(int(core.s), sight, 0)
+                self.found.add(int(core.s), view, 0)
         return list(dict.fromkeys(starts))
 
     def _is_true(self, core: Any, state: int, action: int, outcomes: set[tuple[int, bool]]) -> bool:
@@ -382,17 +374,15 @@ class _World:
         seen, _, terminated, _, _ = core.step(action + int(core.action_space.start))
         return (int(seen), bool(terminated)) in outcomes and int(core.s) == int(seen)
 
-    # -- stepping
-
-    def _from_steps(self, budget: int) -> _Part:
+    def _from_steps(self, budget: int) -> _Explored:
         """Search where it can, walks where that does not finish."""
         self._reset()
         world, chance = simulator_of(self.env, self._seed, self.rng)
         world.steps = 0
         if self.move is not None:
-            _Cells(self, world, chance).walk(budget)
+            _RegionWalks(self, world, chance).walk(budget)
             note = f"those that random walks of {world.steps:,} steps met"
-            return _Part([], [], [], world.steps, False, note)
+            return _Explored([], [], [], world.steps, False, note)
         share, searched, done = int(SEARCH_SHARE * budget), 0, False
         waiting: deque[tuple[int, Any, int]] = deque(self._begin(world))
         if world.can_search:
@@ -400,17 +390,17 @@ class _World:
             waiting, chance, done = self._search(world, waiting, chance, share)
             searched = world.steps
         if done:
-            self._look_on(world, chance, deque(starts), budget)
+            self._check_by_walks(world, chance, deque(starts), budget)
         else:
-            _Walks(self, world, chance, waiting).walk(budget)
+            _RandomWalks(self, world, chance, waiting).walk(budget)
         complete = done and not chance and not self.hidden and len(self.starts) == 1
-        return _Part([], [], [], world.steps, complete, self._note(world, searched, done, chance))
+        return _Explored([], [], [], world.steps, complete, self._note(world, searched, done, chance))
 
-    def _look_on(self, world: Simulator, chance: bool, starts: deque[tuple[int, Any, int]], budget: int) -> None:
+    def _check_by_walks(self, world: Simulator, chance: bool, starts: deque[tuple[int, Any, int]], budget: int) -> None:
         """After a search that finds no more: whether chance, or what is not seen, leads anywhere else."""
         if world.shows_state and not chance:
             return
-        known, walks = len(self.found.distances), _Walks(self, world, chance, starts)
+        known, walks = len(self.found.distances), _RandomWalks(self, world, chance, starts)
         walks.walk(min(budget, MORE_WALKS * world.steps))
         self.hidden = self.hidden or (len(self.found.distances) > known and not chance)
         if self.hidden:
@@ -441,21 +431,21 @@ class _World:
             f"{begun}{unseen}"
         )
 
-    def start_sights(self, world: Simulator) -> Iterator[Sight]:
+    def start_views(self, world: Simulator) -> Iterator[View]:
         """Distinct ones; the seed that a fixed world is reset with may leave the start open."""
         seen = set()
         for extra in range(START_RESETS if self.env.reset_seed is not None else 1):
             world.begin(self._seed + extra)
-            sight = world.look()
-            if sight.observation.tobytes() not in seen:
-                seen.add(sight.observation.tobytes())
-                yield sight
+            view = world.look()
+            if view.observation.tobytes() not in seen:
+                seen.add(view.observation.tobytes())
+                yield view
 
     def _begin(self, world: Simulator) -> Iterator[tuple[int, Any, int]]:
-        for sight in self.start_sights(world):
-            self.starts.append(sight)
+        for view in self.start_views(world):
+            self.starts.append(view)
             if (key := world.key()) not in self.found.numbers:
-                yield self.found.add(key, sight, 0), world.snapshot(), 0
+                yield self.found.add(key, view, 0), world.snapshot(), 0
 
     def _search(
         self, world: Simulator, waiting: deque[tuple[int, Any, int]], chance: bool, budget: int
@@ -490,7 +480,7 @@ class _World:
         if chance:
             world.reseed(self.rng)
         ended = world.step(action)
-        self.tell_of(world)
+        self.report(world)
         return ended, self.number(world, distance + 1)
 
     def _check_unseen(self, world: Simulator, to: int, ended: bool, led: dict[tuple[int, int], int]) -> None:
@@ -506,39 +496,36 @@ class _World:
         known = self.found.numbers.get(key)
         return self.found.add(key, world.look(), distance, walked) if known is None else known
 
-    def tell_of(self, world: Simulator) -> None:
+    def report(self, world: Simulator) -> None:
         if world.steps % TELL_EVERY == 0:
             self._tell(f"{len(self.found.distances):,} states in {world.steps:,} steps")
 
-    # -- goals among states
-
-    def _chosen(self, most: int) -> tuple[list[Sight], list[int], list[bool]]:
+    def _chosen(self, most: int) -> tuple[list[View], list[int], list[bool]]:
         """At most so many, no two the same by the goal test, kept evenly over the order of distance."""
         found, env = self.found, self.env
         states = [
             state
             for state in found.by_distance()
-            if state[0] > 0
-            and not any(_reached(env, start, found.sight(state[2]).observation) for start in self.starts)
+            if state[0] > 0 and not any(_reached(env, start, found.view(state[2]).observation) for start in self.starts)
         ]
         if env.goal_test != "equal":
             states = self._distinct([states[place] for place in evenly(len(states), CANDIDATES * most)])
         kept = [states[place] for place in evenly(len(states), most)]
-        sights = [found.sight(look) for _, _, look in kept]
-        return sights, [distance for distance, _, _ in kept], [walked for _, walked, _ in kept]
+        views = [found.view(look) for _, _, look in kept]
+        return views, [distance for distance, _, _ in kept], [walked for _, walked, _ in kept]
 
     def _distinct(self, states: list[tuple[int, bool, int]]) -> list[tuple[int, bool, int]]:
         env = self.env
         if env.goal_test == "distance":
-            apart = Apart(env.radius)
-            return [state for state in states if apart.add(self.found.sight(state[2]).observation) is None]
-        kept: list[tuple[tuple[int, bool, int], Sight]] = []
+            distinct = DistinctObservations(env.radius)
+            return [state for state in states if distinct.add(self.found.view(state[2]).observation) is None]
+        kept: list[tuple[tuple[int, bool, int], View]] = []
         for state in states:
-            sight = self.found.sight(state[2])
+            view = self.found.view(state[2])
             if not any(
-                _reached(env, other, sight.observation) and _reached(env, sight, other.observation) for _, other in kept
+                _reached(env, other, view.observation) and _reached(env, view, other.observation) for _, other in kept
             ):
-                kept.append((state, sight))
+                kept.append((state, view))
         return [state for state, _ in kept]
 
 
@@ -549,31 +536,31 @@ def evenly(count: int, most: int) -> list[int]:
     return [int(place) for place in np.unique(np.linspace(0, count - 1, most).round())]
 
 
-class Apart:
-    """Observations that are farther apart than a radius; long ones are first compared by a shadow of them."""
+class DistinctObservations:
+    """Observations that are farther apart than a radius; long ones are first compared by their projections."""
 
-    shadow = 16
+    dimensions = 16
 
     def __init__(self, radius: float) -> None:
         self.radius = radius
         self._kept: list[Observation] = []
-        self._shadows: Array = np.zeros((64, 0))
+        self._projected: Array = np.zeros((64, 0))
         self._projection: Array | None = None
 
     def add(self, observation: Observation) -> int | None:
         """Keep it if none is near; else the number of one that is."""
         flat = np.asarray(observation, float).ravel()
         if not self._kept:
-            self._projection = self._made(flat.size)
-            self._shadows = np.zeros((64, min(flat.size, self.shadow)))
-        shadow = flat if self._projection is None else flat @ self._projection
-        near = np.linalg.norm(self._shadows[: len(self._kept)] - shadow, axis=1) <= self.radius * (1 + 1e-9)
+            self._projection = self._directions(flat.size)
+            self._projected = np.zeros((64, min(flat.size, self.dimensions)))
+        projected = flat if self._projection is None else flat @ self._projection
+        near = np.linalg.norm(self._projected[: len(self._kept)] - projected, axis=1) <= self.radius * (1 + 1e-9)
         for number in np.flatnonzero(near).tolist():
             if np.linalg.norm(np.subtract(self._kept[number], observation, dtype=float)) <= self.radius:
                 return int(number)
-        if len(self._kept) == len(self._shadows):
-            self._shadows = np.concatenate([self._shadows, np.zeros_like(self._shadows)])
-        self._shadows[len(self._kept)] = shadow
+        if len(self._kept) == len(self._projected):
+            self._projected = np.concatenate([self._projected, np.zeros_like(self._projected)])
+        self._projected[len(self._kept)] = projected
         self._kept.append(observation)
         return None
 
@@ -582,32 +569,31 @@ class Apart:
         old, self._kept, self.radius = self._kept, [], factor * self.radius
         return [number for number, observation in enumerate(old) if self.add(observation) is None]
 
-    def _made(self, size: int) -> Array | None:
-        """Orthonormal directions: a shadow is never longer than what throws it."""
-        if size <= self.shadow:
+    def _directions(self, size: int) -> Array | None:
+        """Orthonormal directions: a projection is never longer than what is projected."""
+        if size <= self.dimensions:
             return None
         rng = spawn(0, ["exam/shadow"])["exam/shadow"]
-        return np.linalg.qr(rng.normal(size=(size, self.shadow)))[0]
-
-
-# ---- walks
+        return np.linalg.qr(rng.normal(size=(size, self.dimensions)))[0]
 
 
 @dataclass
-class _Restart:
+class _RestartPoint:
     place: int
     state: Any
     elapsed: int
 
 
-class _Walks:
+class _RandomWalks:
     """Random walks that go on from states that few walks have passed; distances by search over all that was seen."""
 
-    def __init__(self, owner: _World, world: Simulator, chance: bool, waiting: deque[tuple[int, Any, int]]) -> None:
-        self._owner, self._world, self._chance = owner, world, chance
-        self.rng = owner.rng
-        self._limit = owner.env.max_steps
-        self._restarts = [_Restart(*one) for one in waiting if one[2] < self._limit]
+    def __init__(
+        self, explorer: _Explorer, world: Simulator, chance: bool, waiting: deque[tuple[int, Any, int]]
+    ) -> None:
+        self._explorer, self._world, self._chance = explorer, world, chance
+        self.rng = explorer.rng
+        self._limit = explorer.env.max_steps
+        self._restarts = [_RestartPoint(*one) for one in waiting if one[2] < self._limit]
         self._known = {one.place: one for one in self._restarts}
         self._visits: dict[int, int] = {}
         self._edges: dict[int, set[int]] = {}
@@ -621,12 +607,12 @@ class _Walks:
                 break
         self._measure()
 
-    def _rarest(self) -> _Restart:
+    def _rarest(self) -> _RestartPoint:
         """Of a few places the one that fewest walks have passed, the nearer of two."""
         drawn = [self._restarts[number] for number in map(int, self.rng.integers(len(self._restarts), size=16))]
         return min(drawn, key=lambda one: (self._visits.get(one.place, 0), one.elapsed))
 
-    def _once(self, restart: _Restart, budget: int) -> None:
+    def _once(self, restart: _RestartPoint, budget: int) -> None:
         world = self._world
         world.go_back(restart.state)
         if self._chance:
@@ -639,24 +625,24 @@ class _Walks:
         for _ in range(stride):
             if ended or elapsed >= self._limit or world.steps >= budget:
                 return
-            action = int(self.rng.integers(self._owner.actions))
+            action = int(self.rng.integers(self._explorer.actions))
             ended, elapsed, before = world.step(action), elapsed + 1, place
             place = self._arrive(before, elapsed, ended)
-            self._owner.expect(before, action, place, self._chance)
+            self._explorer.expect(before, action, place, self._chance)
             self._visits[place] = self._visits.get(place, 0) + 1
-            self._owner.tell_of(world)
+            self._explorer.report(world)
 
     def _begun(self) -> int:
         """The place where an episode has begun, which may be another each time."""
-        known = len(self._owner.found.distances)
-        place = self._owner.number(self._world, 0)
+        known = len(self._explorer.found.distances)
+        place = self._explorer.number(self._world, 0)
         if place == known:
-            self._owner.starts.append(self._world.look())
+            self._explorer.starts.append(self._world.look())
         return place
 
     def _arrive(self, source: int, elapsed: int, ended: bool) -> int:
-        place = self._owner.number(self._world, elapsed, walked=True)
-        distances = self._owner.found.distances
+        place = self._explorer.number(self._world, elapsed, walked=True)
+        distances = self._explorer.found.distances
         distances[place] = min(distances[place], elapsed)
         self._edges.setdefault(source, set()).add(place)
         self._remember(place, elapsed, ended)
@@ -675,7 +661,7 @@ class _Walks:
         if known is not None:
             known.state, known.elapsed = state, elapsed
             return
-        restart = self._known[place] = _Restart(place, state, elapsed)
+        restart = self._known[place] = _RestartPoint(place, state, elapsed)
         if len(self._restarts) < min(RESTARTS, 1 + SAVED_BYTES // self._world.bytes_saved):
             self._restarts.append(restart)
             return
@@ -689,9 +675,9 @@ class _Walks:
         Where what is seen is not the whole state, steps of two walks make no way: each walk's own length is all there
         is.
         """
-        if self._owner.hidden:
+        if self._explorer.hidden:
             return
-        distances = self._owner.found.distances
+        distances = self._explorer.found.distances
         rings: dict[int, list[int]] = {}
         for place, distance in enumerate(distances):
             rings.setdefault(distance, []).append(place)
@@ -703,23 +689,23 @@ class _Walks:
                         rings.setdefault(ring + 1, []).append(to)
 
 
-class _Cells(_Walks):
+class _RegionWalks(_RandomWalks):
     """The same where no observation comes again: places are as far apart as the goal test's radius, or a few steps.
 
     The distance of a place is the least number of steps after which a walk was there. When there are too many places,
     they are made larger.
     """
 
-    def __init__(self, owner: _World, world: Simulator, chance: bool) -> None:
-        super().__init__(owner, world, chance, deque())
-        env = owner.env
-        self._apart = Apart(env.radius if env.goal_test == "distance" else 2 * (owner.move or 1.0))
+    def __init__(self, explorer: _Explorer, world: Simulator, chance: bool) -> None:
+        super().__init__(explorer, world, chance, deque())
+        env = explorer.env
+        self._distinct = DistinctObservations(env.radius if env.goal_test == "distance" else 2 * (explorer.move or 1.0))
         self._cells: list[int] = []  # number in `_apart` -> number of the place
         self._gone: dict[int, int] = {}  # place -> how far away it was when straight ways were gone from it
-        for sight in owner.start_sights(world):
-            owner.starts.append(sight)
-            if (place := self._place(sight, 0)) not in self._known:
-                self._known[place] = _Restart(place, world.snapshot(), 0)
+        for view in explorer.start_views(world):
+            explorer.starts.append(view)
+            if (place := self._place(view, 0)) not in self._known:
+                self._known[place] = _RestartPoint(place, world.snapshot(), 0)
                 self._restarts.append(self._known[place])
 
     def walk(self, budget: int) -> None:
@@ -743,12 +729,12 @@ class _Cells(_Walks):
             if one is None or elapsed > one.elapsed or gone.get(place, elapsed + 1) <= elapsed:
                 continue
             gone[place] = elapsed
-            for action in range(self._owner.actions):
+            for action in range(self._explorer.actions):
                 for to in self._straight(one, action):
                     if (new := self._known.get(to)) is not None and gone.get(to, new.elapsed + 1) > new.elapsed:
                         heapq.heappush(waiting, (new.elapsed, to))
 
-    def _straight(self, one: _Restart, action: int) -> Iterator[int]:
+    def _straight(self, one: _RestartPoint, action: int) -> Iterator[int]:
         """One action again and again; the place that it leads to, if any."""
         world, elapsed, place, ended = self._world, one.elapsed, one.place, False
         world.go_back(one.state)
@@ -757,7 +743,7 @@ class _Cells(_Walks):
         while place == one.place and not ended and elapsed < min(self._limit, one.elapsed + STRIDE):
             ended, elapsed = world.step(action), elapsed + 1
             place = self._arrive(one.place, elapsed, ended)
-            self._owner.tell_of(world)
+            self._explorer.report(world)
         if place != one.place:
             yield place
 
@@ -766,16 +752,16 @@ class _Cells(_Walks):
         self._remember(place, elapsed, ended)
         return place
 
-    def _place(self, sight: Sight, elapsed: int) -> int:
-        found = self._owner.found
-        near = self._apart.add(sight.observation)
+    def _place(self, view: View, elapsed: int) -> int:
+        found = self._explorer.found
+        near = self._distinct.add(view.observation)
         if near is None:
-            self._cells.append(found.add(len(found.distances), sight, elapsed, walked=True))
+            self._cells.append(found.add(len(found.distances), view, elapsed, walked=True))
             near = -1
         place = self._cells[near]
         found.distances[place] = min(found.distances[place], elapsed)
         if len(self._cells) > MOST_CELLS:
-            self._cells = [self._cells[number] for number in self._apart.widen(1.5)]
+            self._cells = [self._cells[number] for number in self._distinct.widen(1.5)]
         return place
 
     def _begun(self) -> int:

@@ -1,4 +1,4 @@
-"""The newest frames of several games, oldest first."""
+"""`sfl/DoomMaze-v0`: reach the place shown in a picture, in a maze seen through the player's eyes."""
 
 from __future__ import annotations
 
@@ -20,22 +20,6 @@ from sfl.worlds.mazes.load import load_maze
 from sfl.worlds.mazes.textures import PAPER_TEXTURES, Textures
 from sfl.worlds.tasks import GoalObservation, Pose, Task
 
-
-class FrameStacks:
-    """Keeps the last `depth` frames of `count` games; zeros stand for frames before an episode's first."""
-
-    def __init__(self, count: int, depth: int) -> None:
-        self.rows: Array = np.zeros((count, depth, *FRAME_SHAPE), np.uint8)
-
-    def push(self, frames: Array, started: Array) -> None:
-        """Add the newest frames [N, ...]; where an episode `started` [N], forget the frames before."""
-        self.rows[:, :-1] = self.rows[:, 1:]
-        self.rows[started] = 0
-        self.rows[:, -1] = frames
-
-
-# ---- `sfl/DoomMaze-v0`: reach the place shown in a picture, in a maze seen through the player's eyes.
-
 TICS_PER_SECOND = 35.0
 MAX_STEPS = 2500
 
@@ -46,6 +30,10 @@ class DoomMaze(gym.Env[Any, Any]):
     Actions: 0 move left, 1 move right, 2 forward, 3 backward, 4 turn left, 5 turn right, 6 nothing; each lasts four
     tics. Observations are stacks of frames, oldest first, zeros before the first. The game runs in a process of its
     own; one that dies or hangs is started again, which truncates the episode and counts in `info["restarts"]`.
+
+    Gymnasium's vector environments take several of them: `gym.make_vec("sfl/DoomMaze-v0", 8, "async")` plays them at
+    the same time. Runs use `GamePool`, which shares workers and memory among games and lets one half play while the
+    other is looked at.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": round(TICS_PER_SECOND / 4)}  # noqa: RUF012
@@ -71,15 +59,15 @@ class DoomMaze(gym.Env[Any, Any]):
         self.goal_terminates = goal_terminates
         self.render_mode = render_mode
         self.action_space = spaces.Discrete(len(ACTIONS))
-        self.observation_space = observation_space(stack)
-        self._stacks = FrameStacks(1, stack)
+        require(stack >= 1, f"stack must be at least 1, got {stack}.")
+        image = spaces.Box(0, 255, (stack, *FRAME_SHAPE), np.uint8)
+        self.observation_space = spaces.Dict({"observation": image, "achieved_goal": image, "desired_goal": image})
+        self._stack: Array = np.zeros((stack, *FRAME_SHAPE), np.uint8)  # the newest frame last
         self._goal_place: Array | None = None
         self._goal_image: Observation = np.zeros((stack, *FRAME_SHAPE), np.uint8)
         self.step_count = 0
         self._running = False
         self.workers = Workers([self.maze], [0], 1, visible, limits)
-
-    # ---- episodes
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -90,7 +78,7 @@ class DoomMaze(gym.Env[Any, Any]):
         goal. A goal that is not mentioned is drawn at random.
         """
         super().reset(seed=seed)
-        start, goal, picture = chosen(self.sampler, options, self.np_random)
+        start, goal, picture = chosen_episode(self.sampler, options, self.np_random)
         self._running = False
         self._begin(start, goal)
         self._goal_place = None if goal is None else np.array(goal[:2])
@@ -98,7 +86,8 @@ class DoomMaze(gym.Env[Any, Any]):
         self._goal_image = np.broadcast_to(shown, self._goal_image.shape).copy()
         self._running = True
         self.step_count = 0
-        self._stacks.push(self.workers.shared.frames, np.array([True]))
+        self._stack[:] = 0  # stands for frames before the first
+        self._push_frame()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[GoalObservation, float, bool, bool, dict[str, Any]]:
@@ -111,7 +100,7 @@ class DoomMaze(gym.Env[Any, Any]):
         self.workers.post(0)
         self.workers.wait(0)
         self.step_count += 1
-        self._stacks.push(shared.frames, np.array([False]))
+        self._push_frame()
         info = self._info()
         terminated = info["is_success"] and self.goal_terminates
         truncated = not terminated and (bool(shared.cut[0]) or self.step_count >= self.max_steps)
@@ -123,8 +112,12 @@ class DoomMaze(gym.Env[Any, Any]):
         self.workers.post(0)
         self.workers.wait(0)
 
+    def _push_frame(self) -> None:
+        self._stack[:-1] = self._stack[1:]
+        self._stack[-1] = self.workers.shared.frames[0]
+
     def _observation(self) -> GoalObservation:
-        seen = self._stacks.rows[0]
+        seen = self._stack
         return {"observation": seen.copy(), "achieved_goal": seen.copy(), "desired_goal": self._goal_image.copy()}
 
     def _info(self) -> dict[str, Any]:
@@ -133,8 +126,6 @@ class DoomMaze(gym.Env[Any, Any]):
         within = goal is not None and bool(np.hypot(*(pose[:2] - goal)) <= GOAL_RADIUS)
         success = within and not self.workers.shared.cut[0]  # where a cut action led to is not known
         return {"pose": pose, "is_success": bool(success), "restarts": int(self.workers.shared.restarts[0])}
-
-    # ---- for tasks, reports and plots
 
     def render(self) -> Any:
         """The newest frame [120, 160, 3]."""
@@ -166,19 +157,12 @@ def load(maze: str | Maze, maze_dir: str | Path | None, textures: Textures) -> M
     return load_maze(maze, None if maze_dir is None else Path(maze_dir), textures)
 
 
-def observation_space(stack: int) -> spaces.Dict:
-    """What every maze shows: stacks of frames, oldest first."""
-    require(stack >= 1, f"stack must be at least 1, got {stack}.")
-    image = spaces.Box(0, 255, (stack, *FRAME_SHAPE), np.uint8)
-    return spaces.Dict({"observation": image, "achieved_goal": image, "desired_goal": image})
-
-
 def numbered_actions() -> str:
     """The actions as an error message lists them."""
     return ", ".join(f"{number} {name}" for number, name in enumerate(ACTIONS))
 
 
-def chosen(
+def chosen_episode(
     sampler: StartGoalSampler, options: dict[str, Any] | None, rng: np.random.Generator
 ) -> tuple[Pose, Pose | None, Observation | None]:
     """Start, goal and a picture given as the goal, from the options of a reset; what they leave out is drawn."""

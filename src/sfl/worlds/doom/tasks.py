@@ -1,4 +1,10 @@
-"""Where episodes of a maze may start and what may be their goal."""
+"""Where episodes of a maze may start and what may be their goal.
+
+First `StartGoalSampler`, which draws and checks single places. Then `Pairs`, start-goal pairs by level: drawn from a
+seed, kept as JSON, and read from the authors' files. A file of ours: `{"maze": name, "spawn": "random" | "fixed",
+"seed": int | null, "levels": {level: [pair, ...]}}` with pairs `{"start": [x, y, degrees], "goal": [x, y, degrees],
+"distance": units on foot}`. A file of the authors: `{level: [[start, goal], ...]}`.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +81,6 @@ class StartGoalSampler:
             )
         return (x, y, degrees)
 
-
-# ---- Start-goal pairs of a maze, by level: drawn from a seed, kept as JSON, and read from the authors' files.
-#
-# A file of ours: `{"maze": name, "spawn": "random" | "fixed", "seed": int | null, "levels": {level: [pair, ...]}}` with
-# pairs `{"start": [x, y, degrees], "goal": [x, y, degrees], "distance": units on foot}`.
-# A file of the authors: `{level: [[start, goal], ...]}`.
 
 BUDGETS: dict[str, int] = {"easy": 100, "medium": 200, "hard": 300, "hardest": 400}
 """Levels in order, and the decisions within which a goal must be reached."""
