@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sfl.api import Agent, EnvSpec
 from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConfig
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
@@ -22,7 +22,6 @@ AgentConfig = (
     | SPTMConfig
     | SGMConfig
     | MSSConfig
-    | FrameMSSConfig
     | ECConfig
 )
 
@@ -54,7 +53,6 @@ _METHODS = {
     SPTMConfig: Method("sptm", "sfl.baselines.sptm:SPTMAgent", "semi-parametric topological memory"),
     SGMConfig: Method("sgm", "sfl.baselines.sgm:SGMAgent", "sparse graphical memory"),
     MSSConfig: Method("mss", "sfl.baselines.mss.agent:MSSAgent", "Mapping State Space"),
-    FrameMSSConfig: Method("mss", "sfl.baselines.mss.agent:MSSAgent", "Mapping State Space"),
 }
 
 

@@ -105,8 +105,8 @@ TINY: dict[str, AgentConfig] = {
         goal_links=3,
     ),
     "mss": MSSConfig(
-        UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1),
-        MapConfig(landmarks=6, candidates=50, redraw_every=60),
+        uvfa=UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1),
+        map=MapConfig(landmarks=6, candidates=50, redraw_every=60),
         dim=16,
         replay_size=400,
     ),

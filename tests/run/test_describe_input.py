@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from sfl import experiments
 from sfl.baselines.config import ControllerConfig
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.mss.config import MSSConfig, over_frames
 from sfl.baselines.random import RandomConfig
 from sfl.cli import main
 from sfl.errors import UsageError
@@ -67,7 +67,7 @@ def test_what_is_unsure_is_refused_and_nothing_is_written(tmp_path: Path, capsys
     ("env", "agent", "line"),
     [
         (DoomConfig(), FrameSFLConfig(), "RGB picture 120x160, channels last; encoder: place."),
-        (DoomConfig(), FrameMSSConfig(encoder="mine.safetensors"), "channels last; encoder: mine.safetensors."),
+        (DoomConfig(), over_frames(encoder="mine.safetensors"), "channels last; encoder: mine.safetensors."),
         (DoomConfig(), ControllerConfig(), "channels last; encoder: resnet18."),
         (DoomConfig(), RandomConfig(), "channels last; encoder: none."),
         (MiniGridConfig(), SFLConfig(), "with 3 symbols each (MiniGrid); encoder: convolutions over cells."),
@@ -81,6 +81,6 @@ def test_the_line_names_the_encoder(env: EnvConfig, agent: AgentConfig, line: st
 
 
 def test_settings_for_frames_are_refused_elsewhere() -> None:
-    for agent, other in ((FrameSFLConfig(), "SFLConfig"), (FrameMSSConfig(), "MSSConfig")):
+    for agent, other in ((FrameSFLConfig(), "SFLConfig"), (over_frames(), 'states "grid"')):
         with pytest.raises(UsageError, match=f"these observations are grid of 9x9 .*; use {other}"):
             describe_input(MiniGridConfig().observation_kind(), agent)

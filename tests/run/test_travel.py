@@ -16,7 +16,7 @@ import pytest
 
 from sfl import user_modules as modules
 from sfl.baselines.config import SPTMConfig, TrailConfig
-from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.mss.config import over_frames
 from sfl.cli import main
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.config import FrameConfig, FrameSFLConfig, SuccessorConfig
@@ -195,7 +195,7 @@ def test_weights_can_be_given_again(made: Path, tmp_path: Path, monkeypatch: pyt
 def test_large_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MOST_COPIED", 1_000)
     file = unlearned_encoder(tmp_path)
-    experiment = replace(random_experiment(), agent=FrameMSSConfig(encoder=file))
+    experiment = replace(random_experiment(), agent=over_frames(encoder=file))
     run = create(tmp_path / "run", experiment, 0, {}).path
     assert [path.name for path in (run / "inputs").iterdir()] == ["inputs.json"]
     assert usable_config(run)[0].agent == experiment.agent
@@ -207,7 +207,7 @@ def test_large_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: py
         usable_config(run)
     assert usable_config(run, whole=False)[0].agent == experiment.agent
     monkeypatch.setenv("SFL_INPUTS", str(tmp_path / "here"))
-    assert usable_config(run)[0].agent == FrameMSSConfig(encoder=str(moved))
+    assert usable_config(run)[0].agent == over_frames(encoder=str(moved))
     Path(file).write_bytes(b"another")
     monkeypatch.delenv("SFL_INPUTS")
     with pytest.raises(UsageError, match="where another file is now"):

@@ -31,7 +31,7 @@ GRID = ["goals", "sfs-heatmap", "landmark-graph", "landmark-visits", "route", "s
 def mss_run(folder: Path) -> Path:
     """MSS in FourRoom for a few hundred steps."""
     learner = UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1)
-    agent = MSSConfig(learner, MapConfig(landmarks=6, candidates=50, redraw_every=60), dim=16, replay_size=400)
+    agent = MSSConfig(uvfa=learner, map=MapConfig(landmarks=6, candidates=50, redraw_every=60), dim=16, replay_size=400)
     base = replace(random_experiment(), name="fourroom-mss", agent=agent)
     sizes = TrainConfig(steps=300, eval_every=0, checkpoint_every=300, log_every=100)
     return train(replace(base, train=sizes, eval=EvalConfig(episodes=1, parallel=1)), 0, folder, "cpu").path

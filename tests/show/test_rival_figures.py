@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.baselines.mss.config import FrameMSSConfig, MapConfig, UVFAConfig
+from sfl.baselines.mss.config import MapConfig, UVFAConfig, over_frames
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
 from sfl.show import views as survey_module
@@ -27,11 +27,11 @@ from ..run.vectors import check
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MSS, told true positions, in the maze `small`."""
     place = tmp_path_factory.mktemp("mss")
-    agent = FrameMSSConfig(
-        unlearned_encoder(place),
-        2,
-        UVFAConfig((16,), batch_norm=True, batch_size=16, target_every=10, start_step=60, updates_per_step=0.1),
-        MapConfig(landmarks=8, candidates=40, redraw_every=60),
+    agent = over_frames(
+        encoder=unlearned_encoder(place),
+        stack=2,
+        uvfa=UVFAConfig((16,), batch_norm=True, batch_size=16, target_every=10, start_step=60, updates_per_step=0.1),
+        map=MapConfig(landmarks=8, candidates=40, redraw_every=60),
         replay_size=300,
         cycle_steps=10,
         oracle=True,

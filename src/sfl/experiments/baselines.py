@@ -14,7 +14,7 @@ from sfl.baselines.config import (
     SGMConfig,
     SPTMConfig,
 )
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig, multiroom
+from sfl.baselines.mss.config import MSSConfig, multiroom, over_frames
 from sfl.baselines.random import RandomConfig
 from sfl.experiments.grids import MINIGRID, PAPER_GRIDS, any_gym, paper_grid
 from sfl.experiments.mazes import MAZES, Spawn, maze_place, maze_tasks, paper_maze
@@ -143,7 +143,7 @@ def mss_maze(maze: str, oracle: bool = False) -> Experiment:
     """Mapping State Space in a maze, or its variant whose reward knows true positions."""
     paper = paper_maze("fixed", maze)
     name = f"{maze_place('fixed', maze)}-mss{'-oracle' if oracle else ''}"
-    return replace(paper, name=name, agent=FrameMSSConfig(oracle=oracle))
+    return replace(paper, name=name, agent=over_frames(oracle=oracle))
 
 
 def experiments() -> list[Experiment]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfl.baselines.config import NetworkConfig
-from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, SflError, UsageError
 from sfl.files import read_json, write_text
@@ -58,8 +58,10 @@ def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
 
 def _look_for_weights(run: PlannedRun) -> None:
     agent = run.experiment.agent
-    if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
-        read_card(find_weights(agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder))
+    if isinstance(agent, FrameSFLConfig):
+        read_card(find_weights(agent.frames.encoder))
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        read_card(find_weights(agent.encoder))
     networks = agent.metric.networks if isinstance(agent, FrameSFLConfig) else ""
     if isinstance(agent, NetworkConfig):
         networks = agent.networks

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from sfl.api import Agent, Array, EnvSpec
-from sfl.config import MOST, from_json, require, to_json
+from sfl.config import FORMER_KINDS, MOST, from_json, require, to_json
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import MEGABYTE, copy_file, read_json, read_text, write_text
 from sfl.old_names import new_name
@@ -225,9 +225,26 @@ def _named(name: str, value: Any) -> dict[str, Any]:
     return {key: one for part, inner in value.items() for key, one in _named(f"{name}.{part}", inner).items()}
 
 
+def _by_present_names(noted: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint noted, where its agent's settings were of a class that is gone."""
+    former = FORMER_KINDS.get(noted.get("agent.kind", ""))
+    if former is None:
+        return dict(noted)
+    body: dict[str, Any] = {}
+    for name, value in noted.items():
+        first, *parts, last = name.split(".") if "." in name else ("", name)
+        if first == "agent":
+            part = body
+            for word in parts:
+                part = part.setdefault(word, {})
+            part[last] = value
+    others = {name: value for name, value in noted.items() if not name.startswith("agent.")}
+    return others | _named("agent", former(body))
+
+
 def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> None:
     """The settings are those that a checkpoint was made with, as far as it and this version know of them."""
-    found = settings_of(*read_config(run.path))
+    found, noted = settings_of(*read_config(run.path)), _by_present_names(noted)
     for name, value in found.items():
         if name in noted and noted[name] != value:
             raise CheckpointError(

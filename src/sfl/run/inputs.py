@@ -29,7 +29,7 @@ from typing import Any
 
 from sfl import user_modules as modules
 from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
-from sfl.baselines.mss.config import FrameMSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, FileError, SflError, UsageError
 from sfl.files import json_in, read_bytes
@@ -100,7 +100,9 @@ def _encoder(agent: AgentConfig) -> tuple[str, str]:
     """The setting that names an encoder, and what it says; empty words: there is none."""
     if isinstance(agent, FrameSFLConfig):
         return "agent.frames.encoder", agent.frames.encoder
-    return ("agent.encoder", agent.encoder) if isinstance(agent, FrameMSSConfig) else ("", "")
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        return "agent.encoder", agent.encoder
+    return "", ""
 
 
 def _explorer(agent: AgentConfig) -> str:
@@ -209,7 +211,7 @@ def _missing(run: Path, one: Input) -> str:
 def _with_encoder(agent: AgentConfig, path: str) -> AgentConfig:
     if isinstance(agent, FrameSFLConfig):
         return replace(agent, frames=replace(agent.frames, encoder=path))
-    return replace(agent, encoder=path) if isinstance(agent, FrameMSSConfig) else agent
+    return replace(agent, encoder=path) if isinstance(agent, MSSConfig) and agent.states == "frames" else agent
 
 
 def _without_networks(agent: AgentConfig) -> AgentConfig:
@@ -273,7 +275,9 @@ def pretraining_of(agent: AgentConfig) -> list[Pretraining]:
             return _of_networks(Path(agent.networks))
         if isinstance(agent, FrameSFLConfig):
             return [_of_encoder(agent.frames.encoder)]
-        return [_of_encoder(agent.encoder)] if isinstance(agent, FrameMSSConfig) else []
+        if isinstance(agent, MSSConfig) and agent.states == "frames":
+            return [_of_encoder(agent.encoder)]
+        return []
     except SflError:  # the file has gone since the run was made
         return [Pretraining("networks" if isinstance(agent, NetworkConfig) else "encoder", "a file that is gone")]
 
@@ -348,13 +352,19 @@ def _encoder_of(kind: ObservationKind, agent: AgentConfig) -> str:
     if kind.encoder is None:
         raise UsageError(kind.doubt)
     shape = kind.space.shape
-    if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
+    if isinstance(agent, FrameSFLConfig):
         if not is_frame(shape):
             raise UsageError(
                 f"{type(agent).__name__} looks at RGB pictures of 120x160, these observations are {kind.what}; "
                 f"use {type(agent).__name__.removeprefix('Frame')}."
             )
-        return agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder
+        return agent.frames.encoder
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        if not is_frame(shape):
+            raise UsageError(
+                f'States "frames" are RGB pictures of 120x160, these observations are {kind.what}; use states "grid".'
+            )
+        return agent.encoder
     if isinstance(agent, NetworkConfig) and is_frame(shape):
         return agent.retrieval.encoder
     return ENCODERS[kind.encoder]

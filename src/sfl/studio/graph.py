@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sfl.api import Array
 from sfl.baselines.config import SGMConfig, SPTMConfig
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.errors import CheckpointError, SflError
 from sfl.files import array_in, arrays_in
 from sfl.method.config import AnySFLConfig, NavigatorConfig, in_force
@@ -223,7 +223,7 @@ def thresholds(arrays: Mapping[str, Array], agent: AgentConfig) -> Document:
         found["localize"] = agent.localize_threshold
     elif isinstance(agent, SPTMConfig):
         found["localize"] = agent.guide.global_threshold
-    elif isinstance(agent, MSSConfig | FrameMSSConfig):
+    elif isinstance(agent, MSSConfig):
         found |= {"localize": agent.map.clip, "edge": agent.map.clip}
     return found
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
-from sfl.baselines.mss.config import AnyMSSConfig, MSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.mss.map import LandmarkMap, farthest_points
 from sfl.baselines.mss.policy import Chart, FrozenPolicy, Pilot
 from sfl.baselines.mss.states import Experience, FrameExperience, GridExperience
@@ -27,7 +27,7 @@ PLAN, WALK = 0, 1
 class Errands:
     """Two goals for every environment, of which each decision follows one."""
 
-    def __init__(self, config: AnyMSSConfig, blank: Tensor, count: int, rng: np.random.Generator) -> None:
+    def __init__(self, config: MSSConfig, blank: Tensor, count: int, rng: np.random.Generator) -> None:
         """`blank` [1, ...]: any state."""
         self._config, self._rng = config, rng
         self.goals = torch.zeros_like(blank).expand(2, count, *blank.shape[1:]).clone()
@@ -49,7 +49,7 @@ class Errands:
 
     def planned(self, envs: Array) -> Array:
         """[B] bool: which decisions the planner makes, each with its share or all of a phase; one older from here."""
-        if isinstance(self._config, MSSConfig):
+        if not self._config.cycle_steps:
             planned = self._rng.random(len(envs)) < self._config.plan_share
         else:
             phase, step = np.divmod(self._age[envs], self._config.cycle_steps)
@@ -121,7 +121,7 @@ class MSSAgent:
     READ_EVERY = 100
     """Gradient steps on a GPU between two looks at the loss, each of which waits for it."""
 
-    def __init__(self, config: AnyMSSConfig, spec: EnvSpec, seed: int, device: str) -> None:
+    def __init__(self, config: MSSConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec, self._device = config, spec, torch.device(device)
         rngs = spawn(seed, ["act", "init", "replay"])
         self._rng, self._replay_rng = rngs["act"], rngs["replay"]
@@ -129,7 +129,7 @@ class MSSAgent:
             torch.manual_seed(draw_seed(rngs["init"]))
             self.experience: Experience = (
                 GridExperience(config, spec, self._replay_rng, self._device)
-                if isinstance(config, MSSConfig)
+                if config.states == "grid"
                 else FrameExperience(config, spec, self._replay_rng, self._device)
             )
             pairs = PairNetwork(self.experience.dim, config.uvfa.hidden, spec.action_count, config.uvfa.batch_norm)

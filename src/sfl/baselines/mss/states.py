@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Observation, Transitions
-from sfl.baselines.mss.config import AnyMSSConfig, FrameMSSConfig, MSSConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, every_pair, sample_hindsight
 from sfl.errors import UsageError
 from sfl.fast.cuda import to_device
@@ -77,7 +77,7 @@ class GridPerception:
 class FramePerception:
     """Where a state is made of the features of the last frames."""
 
-    def __init__(self, encoder: FrozenEncoder, config: FrameMSSConfig, device: torch.device) -> None:
+    def __init__(self, encoder: FrozenEncoder, config: MSSConfig, device: torch.device) -> None:
         self.stacks, self._reach, self.device = FeatureStacks(encoder, config.stack, device), config.reach, device
 
     def begin_episode(self, env_index: int) -> None:
@@ -111,7 +111,7 @@ class Experience(ABC):
     perception: Perception
 
     def __init__(
-        self, config: AnyMSSConfig, replay: SequenceReplay, rng: np.random.Generator, device: torch.device
+        self, config: MSSConfig, replay: SequenceReplay, rng: np.random.Generator, device: torch.device
     ) -> None:
         self.config, self.replay, self._rng, self.device = config, replay, rng, device
         self._origin = np.full(replay.size, -1, dtype=np.int64)
@@ -297,7 +297,7 @@ class FrameExperience(Experience):
 
     perception: FramePerception
 
-    def __init__(self, config: FrameMSSConfig, spec: EnvSpec, rng: np.random.Generator, device: torch.device) -> None:
+    def __init__(self, config: MSSConfig, spec: EnvSpec, rng: np.random.Generator, device: torch.device) -> None:
         encoder = load_encoder(config.encoder, device)
         self._frames, self._digest, self._encoder = config, encoder.digest(), FrozenEncoder(encoder, device)
         self.dim = config.stack * encoder.dim
