@@ -13,6 +13,7 @@ from benchmarks.bench.graph import ring_statistics
 from benchmarks.bench.measuring import Row, Stopwatch, row, waited_for
 
 from sfl.config import require
+from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig
 from sfl.method.learning import FrameRepresentation
@@ -77,8 +78,8 @@ class DoomBench:
     def env(self) -> DoomConfig:
         """The maze."""
         env = DoomConfig() if self.experiment is None else self.experiment.env
-        require(isinstance(env, DoomConfig), "`benchmarks.bench doom` measures in ViZDoom; choose an experiment of it.")
-        assert isinstance(env, DoomConfig)
+        if env.kind != "maze":
+            raise UsageError("`benchmarks.bench doom` measures in ViZDoom; choose an experiment of it.")
         return env
 
     def agent(self, encoder: str, landmarks: int) -> FrameSFLConfig:

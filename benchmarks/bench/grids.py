@@ -17,7 +17,7 @@ from benchmarks.bench.measuring import Row, Sizes, Stopwatch, median_ratio, row,
 from minigrid.wrappers import FullyObsWrapper
 
 from sfl.api import Transitions
-from sfl.config import require
+from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig
 from sfl.method.features import TimeContrastiveLearner
@@ -48,10 +48,8 @@ class Subject:
 def minigrid_only(experiment: Experiment) -> Subject:
     """An experiment as a subject; others than SFL on MiniGrid are refused."""
     env, agent = experiment.env, experiment.agent
-    fits = isinstance(env, MiniGridConfig) and isinstance(agent, SFLConfig)
-    require(fits, f"The benchmarks measure SFL on MiniGrid, {experiment.name} is something else.")
-    assert isinstance(env, MiniGridConfig)
-    assert isinstance(agent, SFLConfig)
+    if env.kind != "grid" or not isinstance(agent, SFLConfig):
+        raise UsageError(f"The benchmarks measure SFL on MiniGrid, {experiment.name} is something else.")
     return Subject(experiment.name, env, agent, experiment.train.env_count)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +15,7 @@ import pytest
 from sfl.config import from_json, to_json
 from sfl.errors import UnknownNameError, UsageError
 from sfl.worlds import DoomConfig, EnvConfig, GoalWrapper, GridWorld, GymConfig, MiniGridConfig, is_goal_env, make_env
+from sfl.worlds.gym import env_spec
 
 
 def test_a_grid_world_takes_its_settings() -> None:
@@ -27,6 +31,41 @@ def test_a_grid_world_takes_its_settings() -> None:
 )
 def test_configurations_survive_json(config: EnvConfig) -> None:
     assert from_json(EnvConfig, to_json(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "reads"),
+    [
+        (MiniGridConfig("sfl/MultiRoom-N2-v0"), "grid", "grid of 25x25 cells with 3 symbols each (MiniGrid)"),
+        (GymConfig("FrozenLake-v1"), "other", "a number out of 16, one-hot"),
+        (DoomConfig("small"), "maze", "RGB picture 120x160, channels last"),
+    ],
+)
+def test_configurations_answer_for_their_world(config: EnvConfig, kind: str, reads: str) -> None:
+    assert config.kind == config.open().kind == kind
+    assert config.observation_kind().what == reads
+    assert config.to_show(7).max_steps == 7
+    env = config.make()
+    assert config.spec(3) == env_spec(env, 3)
+    env.close()
+    assert len(config.action_names) == (0 if kind == "other" else config.spec().action_count)
+    assert config.one_map
+    assert not config.modules()
+    assert not config.files()
+
+
+def test_only_worlds_of_the_users_name_modules_and_vary() -> None:
+    config = GymConfig("my_module:Far-v0", goal_test="tests_of_mine:near", goals="my_module:goals", reset_seed=None)
+    assert config.modules() == ["my_module", "tests_of_mine"]
+    assert not config.one_map
+
+
+def test_worlds_load_nothing_that_is_slow_to_import() -> None:
+    slow = ("torch", "scipy", "matplotlib", "vizdoom")
+    code = f"import sys, sfl.worlds, sfl.worlds.doom; print([name for name in {slow} if name in sys.modules])"
+    sources = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=sources)
+    assert found.stdout.strip() == "[]"
 
 
 def test_a_minigrid_id_gives_the_whole_grid_and_all_seven_actions() -> None:

@@ -43,8 +43,8 @@ DRAWS = 5
 SPOT_CHECK, CHECKED_FIRST = 20, 200
 """One in so many actions, and each of the first, is tried again, to see whether chance or something unseen decides."""
 MORE_WALKS = 20
-"""Walks of so many times the steps of a search that finds nothing more look on: chance may decide, or what is seen may
-not be the whole state."""
+"""After a search that finds nothing more, random walks of so many times its steps go on: chance may decide, or an
+observation may not show the whole state."""
 STRIDE = 50
 """Steps of a random walk before another begins elsewhere."""
 TURNS = 10
@@ -323,7 +323,7 @@ class _Explorer:
     def _reset(self) -> None:
         self.found = _States(callable(self.env.goal_test))
         self.hidden = False
-        """What is seen is not the whole state."""
+        """Observations do not show the whole state."""
         self._led: dict[tuple[int, int], int] = {}
         self.starts: list[View] = []
 
@@ -672,8 +672,8 @@ class _RandomWalks:
     def _measure(self) -> None:
         """Shortest ways over the steps that were seen, search's distances given.
 
-        Where what is seen is not the whole state, steps of two walks make no way: each walk's own length is all there
-        is.
+        Where observations do not show the whole state, steps of two walks do not join to a way: only the length of each
+        walk counts.
         """
         if self._explorer.hidden:
             return
@@ -768,4 +768,4 @@ class _RegionWalks(_RandomWalks):
         return self._place(self._world.look(), 0)
 
     def _measure(self) -> None:
-        """Nothing to add."""
+        """Places that no observation names twice have no steps to join: each keeps its least number of steps."""

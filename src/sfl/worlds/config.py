@@ -1,7 +1,7 @@
 """Which world, as a value: our grids (`MiniGridConfig`), any Gymnasium environment (`GymConfig`), mazes (`DoomConfig`).
 
 Each says what it is (`kind`, `world_name`, `spec`, `observation_kind`), makes an environment (`make`) and opens the
-world for a run (`open`, see `world.py`), so that nobody else has to tell the three apart.
+world for a run (`open`, see `world.py`), so that no other room tells the three apart.
 """
 
 from __future__ import annotations

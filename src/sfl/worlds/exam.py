@@ -27,7 +27,7 @@ EXAM_STEPS = 200_000
 EXAM_GOALS = 1_000
 """Goals that an exam keeps at most, unless a setting says otherwise."""
 NO_SEED = -1
-"""In `Exam.reset_seeds`: whatever seed the episode is reset with."""
+"""In `Exam.reset_seeds`: any seed will do."""
 NEVER_TWICE = "chance changes all that is seen, so that hardly anything ever equals a goal"
 """In the note of an exam whose goals count as reached when they are equalled."""
 SEARCH, WALKS, GIVEN = "search", "walks", "given"
@@ -61,7 +61,11 @@ class Exam:
         if level == ANY:
             return np.arange(len(self.goals))
         if level not in LEVELS:
-            raise UsageError(_no_level(level))
+            if level == "paper":
+                raise UsageError(
+                    "This environment has no start and goal of the paper; use the level 'any' instead of 'paper'."
+                )
+            raise UsageError(f"No level {level!r}; the levels are {', '.join(map(repr, LEVELS))} and 'any'.")
         if not self.knows_distances:
             raise UsageError(
                 "The goals given come without distances, which levels need: return (goals, distances), or pose them "
@@ -103,12 +107,6 @@ class Exam:
 
 def _span(least: int, most: int) -> str:
     return f"{least} to {most} steps away" if least < most else f"{most} step{'s' * (most > 1)} away"
-
-
-def _no_level(level: str) -> str:
-    if level == "paper":
-        return "This environment has no start and goal of the paper; use the level 'any' instead of 'paper'."
-    return f"No level {level!r}; the levels are {', '.join(map(repr, LEVELS))} and 'any'."
 
 
 EXAM_FILE = "exam.npz"

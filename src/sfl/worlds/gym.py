@@ -167,7 +167,7 @@ class GoalWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
 
 
 def goal_wrapper(env: gym.Env[Any, Any]) -> GoalWrapper | None:
-    """The `GoalWrapper` around an environment, whatever wrappers are around that one."""
+    """The `GoalWrapper` of an environment, also one with other wrappers around it; None: it has none."""
     while not isinstance(env, GoalWrapper):
         if not isinstance(env, gym.Wrapper):
             return None

@@ -18,7 +18,7 @@ The table, in the order in which it is read (docs/guides/your-world.md has it in
     anything else   refused
 
 Channels first are put last. `unsure` stands for agents that look through an encoder: the random policy and the tabular
-agent, which ask no more than whether two observations are equal, take any array.
+agent, which only ask whether two observations are equal, take any array.
 
 From above: `describe_observation`, entries of a Dict, arrays by their axes, how kinds are put into words, and how what
 an environment gives is read and checked.
@@ -90,7 +90,7 @@ class ObservationKind:
 
 
 def describe_observation(space: spaces.Space[Any], key: str | None = None, symbols: bool = False) -> ObservationKind:
-    """What a space holds. `key`: the entry of a Dict; `symbols`: they are MiniGrid's, whatever the bounds say."""
+    """What a space holds. `key`: the entry of a Dict; `symbols`: MiniGrid's, whose bounds are those of pixels."""
     if isinstance(space, spaces.Dict):
         return _entry(space, key, symbols)
     require(key is None, f"observation_key {key!r} needs Dict observations, these are {space}.")
@@ -148,7 +148,7 @@ def _picked(raw: Any, key: str) -> Any:
 
 def _box(space: spaces.Box, symbols: bool) -> ObservationKind:
     kind = _kind_of_box(space, symbols)
-    # Whatever the environment gives is held against the space that it promised.
+    # Every observation is held against the space that the environment promised.
     turn = kind.read
     return replace(kind, read=lambda raw: turn(_array(raw, space)))
 
@@ -197,7 +197,7 @@ def _three_axes(space: spaces.Box, values: Values, symbols: bool) -> Observation
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:
-    """The first or the last axis: it is thin, or of another size than the two others; None: nobody knows."""
+    """The first or the last axis: it is thin, or of another size than the two others; None: it cannot be told."""
     thin = [axis for axis in (0, 2) if shape[axis] <= THIN]
     if thin:
         return thin[0] if len(thin) == 1 else None

@@ -49,7 +49,7 @@ class _Slot:
         self.pose = np.full(3, np.nan) if pose is None else pose
 
     def digest(self) -> str:
-        """A fingerprint of what is seen now."""
+        """A fingerprint of the observation."""
         return hashlib.sha256(np.ascontiguousarray(self.observation).tobytes()).hexdigest()
 
 

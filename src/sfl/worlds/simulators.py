@@ -52,7 +52,7 @@ class Simulator(Protocol):
     can_search: bool
     """Coming back costs no steps, so that every action can be tried everywhere."""
     shows_state: bool
-    """`key` is of the state itself and not of what is seen of it."""
+    """`key` tells states apart, not only observations."""
     bytes_saved: int
     """About how much memory a saved state takes."""
 
@@ -72,14 +72,14 @@ class Simulator(Protocol):
         """Draw what happens by chance from here on anew."""
 
     def look(self) -> View:
-        """What is seen now."""
+        """The observation and info of this moment."""
 
     def key(self) -> Hashable:
         """Equal where the world is in the same state."""
 
 
 class ResetSimulator:
-    """No way back but to the start."""
+    """Can go back to the start only."""
 
     can_search = shows_state = False
     bytes_saved = 1_000
@@ -129,7 +129,7 @@ class ResetSimulator:
 
 
 class ReplaySimulator(ResetSimulator):
-    """Back by the same actions again, in a world that then shows the same."""
+    """Goes back by repeating the actions since the start, in a world that then shows the same again."""
 
     def begin(self, seed: int) -> None:
         """Reset."""
@@ -164,7 +164,7 @@ class ReplaySimulator(ResetSimulator):
 
 
 class CopySimulator(ResetSimulator):
-    """Back by a deep copy, which must not be stepped itself."""
+    """Goes back by copying a saved deep copy, which is never stepped itself."""
 
     can_search = True
 

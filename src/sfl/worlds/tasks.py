@@ -79,7 +79,7 @@ DRAW_STEPS = 20_000
 def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Generator) -> list[Task]:
     """`count` tasks of one level. Drawing may step `env`: reset it before using it for anything else.
 
-    In a world that `GoalWrapper` has given goals, they are those of its exam, whatever `rng`.
+    In a world that `GoalWrapper` has given goals, they are those of its exam, and `rng` has no say.
     """
     from sfl.worlds.collector import collect
     from sfl.worlds.gym import goal_wrapper

@@ -136,7 +136,7 @@ class DoomMaze(gym.Env[Any, Any]):
         return Task("any", pair, self.sampler.draw_start(rng), self.sampler.draw_goal(rng), self.max_steps)
 
     def pictures(self, poses: Array) -> Array:
-        """What is seen at poses [N, 3], as frames [N, 120, 160, 3]. Ends the running episode."""
+        """The views from poses [N, 3], as frames [N, 120, 160, 3]. Ends the running episode."""
         self._running = False
         frames = np.empty((len(poses), *FRAME_SHAPE), np.uint8)
         for frame, pose in zip(frames, poses, strict=True):

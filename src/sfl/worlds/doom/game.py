@@ -16,7 +16,7 @@ import vizdoom
 from sfl.api import Array
 from sfl.errors import SflError
 from sfl.worlds.doom.protocol import ACTIONS, Limits
-from sfl.worlds.doom.workers import last_words, read_engine
+from sfl.worlds.doom.workers import last_line, read_engine
 from sfl.worlds.tasks import Pose
 
 ACTION_REPEAT = 4
@@ -108,13 +108,13 @@ class Game:
             with self._watchdog.limit(self._limits.start):
                 self._game.init()
         except (*ENGINE_ERRORS, vizdoom.FileDoesNotExistException) as error:
-            reason = last_words(self._folder / "engine.log") or str(error).splitlines()[0]
+            reason = last_line(self._folder / "engine.log") or str(error).splitlines()[0]
             raise GameStartError(f"ViZDoom does not start with map {self.map_name}: {reason}") from error
 
     def begin(self, start: Pose, goal: Pose | None) -> Array | None:
-        """Start an episode at a pose; returns what is seen at the goal.
+        """Start an episode at a pose; returns the picture of the goal.
 
-        The map is loaded anew (some 3 ms): the same start and actions then give the same frames whatever went before.
+        The map is loaded anew (some 3 ms): the same start and actions then give the same frames.
         A warp alone would keep the player's speed, and the time of the map, on which the bobbing view depends.
         """
         picture = None
@@ -190,7 +190,7 @@ class Game:
         game.set_objects_info_enabled(True)
         game.add_game_args("+cl_run 1 +sv_cheats 1")
         game.set_episode_start_time(10)
-        game.set_episode_timeout(0)  # steps are counted by whoever asks for them
+        game.set_episode_timeout(0)  # the environment counts steps itself
         game.set_seed(_ENGINE_SEED)
         return game
 

@@ -1,6 +1,6 @@
 """Run as a script between ViZDoom and its engine: `launcher.py FOLDER PARENT ENGINE ARGUMENT...`.
 
-It becomes the engine, after it has made sure that the engine ends with its parent whatever ends that (an engine left
+It becomes the engine, after it has made sure that the engine ends with its parent, even a killed one (an engine left
 alone would wait for ever), noted its process and instance, and sent what it prints to a file.
 """
 

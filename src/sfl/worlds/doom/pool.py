@@ -41,7 +41,7 @@ EpisodeSource = Callable[[int], GameEpisode | None]
 
 
 class RandomEpisodes:
-    """An endless supply without goals; every game has a generator of its own, so that it does not matter who asks."""
+    """An endless supply without goals; every game has a generator of its own, so that their order does not matter."""
 
     def __init__(self, samplers: Sequence[StartGoalSampler], seed: int) -> None:
         self._samplers = samplers
@@ -191,7 +191,7 @@ class GamePool:
 
     def close(self) -> None:
         """End all games and leave nothing behind."""
-        self._source = _no_more  # it may be a method of whoever has this pool: neither would go before a collection
+        self._source = _no_more  # it may be a method of the owner of this pool: the cycle would keep both in memory
         self.workers.close()
 
     def __enter__(self) -> Self:

@@ -68,7 +68,7 @@ class WorkerSpec:
     requests: int
     replies: int
     lock: int
-    """Held as long as this process lives, so that nobody takes its folder for one without an owner."""
+    """Descriptor of a lock that is held as long as this process lives: its folder then counts as in use."""
     count: int
     folder: str
     games: tuple[GameSpec, ...]
@@ -110,7 +110,7 @@ class SharedMemory:
 
     @classmethod
     def create(cls, count: int) -> tuple[int, Self]:
-        """A file descriptor to hand to other processes, and the shared; the memory goes when all have closed it."""
+        """A file descriptor to hand to other processes, and the arrays; the memory goes when all have closed it."""
         if hasattr(os, "memfd_create"):
             handle = os.memfd_create("sfl-games")
         else:

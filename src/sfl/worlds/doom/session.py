@@ -269,5 +269,5 @@ def _episode(saved: dict[str, Any]) -> Episode:
 
 
 def _digest(frame: Array | None) -> str | None:
-    """A fingerprint of what is seen."""
+    """A fingerprint of a frame."""
     return None if frame is None else hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfl.worlds.mazes.free_space import Field, FreeSpace
 
 GOAL_RADIUS = 63.0
-"""Map units within which a goal counts as reached, whatever the heading."""
+"""Map units within which a goal counts as reached, with any heading."""
 
 
 class StartGoalSampler:
@@ -129,7 +129,7 @@ class Pairs:
         ]
 
 
-def trivial(task: Task) -> bool:
+def solved_at_start(task: Task) -> bool:
     """Whether the episode begins within reach of its goal; tables show a second column without such tasks."""
     if not isinstance(task.start, tuple) or not isinstance(task.goal, tuple):
         return False

@@ -1,4 +1,4 @@
-"""What runs in a worker process: a few games that do what the shared tells them whenever the pipe rings."""
+"""What runs in a worker process: a few games that carry out the commands in shared memory when the parent asks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Worker:
     """Games, and how a game that died is started again.
 
     One that was told to leave, or has failed, ends its games and stays until the parent has removed their folder and
-    ends it: at every moment there is somebody who would remove the folder, whoever else is killed.
+    ends it: at every moment some process lives that would remove the folder, even if all others are killed.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
@@ -72,28 +72,28 @@ class Worker:
                 return
             game.start()
         self.reply(bytes([READY]))
-        while rung := self._hear():
-            if rung[0] == LEAVE:
+        while request := self._next_request():
+            if request[0] == LEAVE:
                 self.close()
             else:
-                for index in self._halves[rung[0]]:
+                for index in self._halves[request[0]]:
                     self._serve(index)
-            self.reply(rung)
+            self.reply(request)
 
     def stay(self) -> None:
         """Until the parent is gone."""
-        while self._hear():
+        while self._next_request():
             continue
 
-    def _hear(self) -> bytes:
+    def _next_request(self) -> bytes:
         """What the parent asks for next; nothing once it is gone."""
         requests = select.poll()
         requests.register(self._spec.requests, select.POLLIN)
         while not self.abandoned():
             if requests.poll(_LOOK_AROUND):
-                rung = os.read(self._spec.requests, 1)
-                self._hung_up = not rung
-                return rung
+                request = os.read(self._spec.requests, 1)
+                self._hung_up = not request
+                return request
         return b""
 
     def abandoned(self) -> bool:

@@ -2,7 +2,7 @@
 
 First the engines that workers start, and what these leave in shared memory; then the folder in which games keep their
 files; then `Workers`. The owner of a folder and its workers hold a lock on a file in it, which ends with the last of
-them whatever ends that: a folder whose lock can be had has no owner any more, in whatever container it was made. The
+them, even a killed one: a folder whose lock can be had has no owner any more, in this container or another. The
 instances of the engines are noted in it, so that their shared memory can be removed with it.
 """
 
@@ -75,7 +75,7 @@ def read_engine(folder: Path) -> Engine | None:
         return None
 
 
-def last_words(log: Path) -> str:
+def last_line(log: Path) -> str:
     """The last line of a log that says something, or an empty text."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -142,7 +142,7 @@ def remove_folder(folder: Path) -> None:
     if unknown:  # killed after its memory was made and before its number was noted
         _remove_orphans()
     for path in folder.glob("*"):
-        if path.name != _LOCK:  # which goes last: without it nobody would know that the rest has no owner
+        if path.name != _LOCK:  # which goes last: without it the rest would not be known to have no owner
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -244,7 +244,7 @@ class _Worker:
         return tuple(self._asked)
 
     def ask(self, half: int) -> None:
-        """Ring; a worker that has died is found when its answer is waited for."""
+        """Send a request; a worker that has died is found when its answer is waited for."""
         if self.ended:
             return
         self._asked.append(half)
@@ -273,10 +273,10 @@ class _Worker:
             parts.append(part)
         return b"".join(parts).decode(errors="replace")
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line that the process or one of its engines wrote to its log."""
         logs = [self._log, *(self._folder / f"game-{game.index}" / "engine.log" for game in self.games)]
-        return next(filter(None, map(last_words, logs)), "it said nothing")
+        return next(filter(None, map(last_line, logs)), "it said nothing")
 
     def has_left(self, seconds: float) -> bool:
         """Wait until a worker that was asked to leave has ended its games; False when it died or took too long."""
@@ -306,7 +306,7 @@ class _Worker:
 
 
 class Workers:
-    """Games in worker processes. `post` makes the games of a half do what the shared says; `wait` ends when they have.
+    """Games in worker processes. `post` makes the games of a half carry out their commands; `wait` ends when they have.
 
     Games are told apart by their index. A worker that dies or does not answer in time is replaced: its games count a
     restart, and those in an episode find it cut.
@@ -331,7 +331,7 @@ class Workers:
         self._memory, self.shared = SharedMemory.create(len(mazes))
         try:
             self.folder, self._lock = make_folder()
-            """Where the games keep their files; nobody's working directory."""
+            """Where the games keep their files; the working directory of no process of the user's."""
         except OSError:
             os.close(self._memory)
             raise
@@ -369,11 +369,11 @@ class Workers:
             hint = " A visible game needs a working display." if worker.games[0].visible else ""
             raise SflError(
                 f"A game process ended or took over {seconds:g} s before it was ready; its last words: "
-                f"{worker.last_words()}.{hint}"
+                f"{worker.last_line()}.{hint}"
             )
 
     def post(self, half: int) -> None:
-        """Ring at every worker that has games of a half."""
+        """Ask every worker that has games of a half."""
         require(self._finalizer.alive, "The games have been closed: make them anew.")
         for worker in self._workers:
             if any(game.half == half for game in worker.games):
@@ -393,13 +393,13 @@ class Workers:
         if self._failures > _PATIENCE:
             raise SflError(
                 f"{self._failures} game processes ended in a row without one answer, the last one with: "
-                f"{lost.last_words()} {CHECK_MAP}"
+                f"{lost.last_line()} {CHECK_MAP}"
             )
         lost.end()
         self._workers[number] = worker = self._start(lost.games)
         self._await_start(worker)
         self.shared.restarts[[game.index for game in lost.games]] += 1
-        for half in unanswered:  # its commands still stand on the shared; a game without an episode calls it cut
+        for half in unanswered:  # its commands still stand in shared memory; a game without an episode calls it cut
             worker.ask(half)
 
     @property

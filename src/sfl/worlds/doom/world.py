@@ -20,7 +20,7 @@ from sfl.worlds.doom.tasks import (
     draw_random_pairs,
     load_pairs,
     save_pairs,
-    trivial,
+    solved_at_start,
 )
 from sfl.worlds.gym import GoalReached
 from sfl.worlds.mazes.load import PAPER, maze_folder
@@ -64,7 +64,7 @@ class MazeWorld:
 
     def solved_at_start(self, task: Task) -> bool:
         """The start lies within reach of the goal."""
-        return trivial(task)
+        return solved_at_start(task)
 
     def goal_reached(self) -> GoalReached:
         """A picture does not say where it was taken: only an equal one counts."""

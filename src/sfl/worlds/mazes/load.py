@@ -218,7 +218,8 @@ def retexture(maze: Maze, textures: Textures, names: Sequence[str] = ()) -> Maze
     draw, source = partial(textures.walls, names=names), f"{maze.map_name} of {maze.name}"
     body = map_lumps(lumps, maze.map_name)
     if body[1].name == "TEXTMAP":
-        fresh = [Lump(lump.name, _new_text(lump.body, draw, source)) if lump is body[1] else lump for lump in body]
+        text = retexture_udmf(body[1].body.decode("utf-8", "replace"), draw, source)
+        fresh = [body[0], Lump(body[1].name, text.encode()), *body[2:]]
     else:
         bodies = retexture_hexen({lump.name: lump.body for lump in body}, draw, source)
         fresh = [Lump(name, content) for name, content in bodies.items()]
@@ -248,10 +249,6 @@ def _geometry(lumps: Sequence[Lump], source: str) -> Geometry:
 def _drawing(lumps: Sequence[Lump], name: str) -> Layout | None:
     body = next((lump.body for lump in lumps if lump.name == LAYOUT_LUMP), None)
     return None if body is None else read_layout(body.decode("utf-8", "replace"), name)
-
-
-def _new_text(body: bytes, draw: partial[list[str]], source: str) -> bytes:
-    return retexture_udmf(body.decode("utf-8", "replace"), draw, source).encode()
 
 
 def _listed(names: Sequence[str]) -> str:

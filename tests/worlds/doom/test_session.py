@@ -27,7 +27,7 @@ from sfl.worlds.doom.workers import read_engine
 from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.session import EnvSession
 
-from .dooms import FORWARD, SOUTH_END
+from ...run.dooms import FORWARD, SOUTH_END
 
 CONFIG = DoomConfig("small", max_steps=5)
 SHOWN = (120, 160, 3)

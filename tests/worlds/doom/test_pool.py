@@ -17,7 +17,7 @@ from sfl.worlds.doom.pool import GameEpisode, GamePool, GameStep, RandomEpisodes
 from sfl.worlds.doom.protocol import SharedMemory
 from sfl.worlds.mazes.layout import Maze
 
-from .doom.games import QUICK, arena_maze, engine_of, lives, shared_files
+from .games import QUICK, arena_maze, engine_of, lives, shared_files
 
 FORWARD, NOTHING = 2, 6
 EAST = (100.0, 224.0, 0.0)

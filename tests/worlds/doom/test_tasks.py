@@ -20,13 +20,13 @@ from sfl.worlds.doom.tasks import (
     draw_random_pairs,
     load_pairs,
     save_pairs,
-    trivial,
+    solved_at_start,
 )
 from sfl.worlds.mazes.free_space import FreeSpace
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.tasks import Task
 
-from .mazes.test_free_space import PAPER_MAZES, box, hand_made, walk
+from ..mazes.test_free_space import PAPER_MAZES, box, hand_made, walk
 
 WALL = (400.0, 0.0, 400.0, 600.0)  # splits the hall but for a passage at the top
 REGIONS = {"hard": ((700.0, 100.0, 60.0),), "easy": ((100.0, 200.0, 50.0), (0.0, 400.0, 40.0))}
@@ -145,9 +145,9 @@ def test_tasks_carry_level_number_poses_and_budget() -> None:
 
 
 def test_a_task_is_trivial_within_63_units_of_its_goal() -> None:
-    assert trivial(Task("easy", 0, (10, 10, 0), (10, 73, 180), 100))
-    assert not trivial(Task("easy", 0, (10, 10, 0), (10, 73.1, 0), 100))
-    assert not trivial(Task("any", 0, None, np.zeros(3), 100))
+    assert solved_at_start(Task("easy", 0, (10, 10, 0), (10, 73, 180), 100))
+    assert not solved_at_start(Task("easy", 0, (10, 10, 0), (10, 73.1, 0), 100))
+    assert not solved_at_start(Task("any", 0, None, np.zeros(3), 100))
 
 
 def test_saved_pairs_are_read_back_as_they_were(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_the_authors_levels_on_sgm_agree_with_ours() -> None:
     maze = load_maze("sgm")
     free = FreeSpace.of(maze)
     pairs = load_pairs(PAPER_MAZES / "pairs" / "sgm-random.json", maze, free)
-    assert sum(map(trivial, pairs.tasks("easy"))) == 20
+    assert sum(map(solved_at_start, pairs.tasks("easy"))) == 20
     fields = {spot: free.distances_from(np.array(spot), limit=700) for spot in maze.spots}
     for level, found in pairs.levels.items():
         ways = np.array([free.at(fields[pair.start[:2]], np.array(pair.goal[:2]))[0] for pair in found])
