@@ -1,7 +1,7 @@
 """Gather the evaluation episodes of finished runs, at the last checkpoint of each, into one CSV file.
 
-python benchmarks/collect.py RUNS... [--every-evaluation] [--add] --out EPISODES.csv[.gz] [--indicators FILE.csv[.gz]]
-                             [--coverage FILE.csv]
+python benchmarks/collect.py RUNS... [--every-evaluation] [--counts | --add] --out EPISODES.csv[.gz]
+                             [--indicators FILE.csv[.gz]] [--coverage FILE.csv]
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ INDICATORS = tuple(
 """The leading indicators, which success follows from, and what the run took of the machine."""
 
 INDICATOR_COLUMNS = ("experiment", "seed", "env_steps", *INDICATORS)
+
+COUNT_COLUMNS = (
+    *("experiment", "agent", "env", "maze", "spawn", "seed", "env_steps", "level"),
+    *("episodes", "successes"),
+)
+"""Of `--counts`: a line for each evaluation and level, in place of one for each episode."""
 
 COVERAGE_COLUMNS = ("experiment", "seed", "env_steps", "explore/coverage", "explore/coverage_often")
 
@@ -76,6 +82,14 @@ def collect(runs: Sequence[Path], every_evaluation: bool = False) -> list[Episod
     if len({(row.experiment, row.agent, row.seed, row.env_steps, row.level, row.pair) for row in rows}) < len(rows):
         raise UsageError("The same seed of an experiment is there twice; name each run once.")
     return sorted(rows, key=lambda row: (row.experiment, row.seed, row.env_steps))
+
+
+def counted(rows: Sequence[EpisodeRow]) -> list[tuple[Any, ...]]:
+    """Rows of `COUNT_COLUMNS`: what curves are drawn from, in a fortieth of the room."""
+    found: dict[tuple[Any, ...], list[bool]] = {}
+    for row in rows:
+        found.setdefault(tuple(getattr(row, name) for name in COUNT_COLUMNS[:8]), []).append(bool(row.success))
+    return [(*key, len(successes), sum(successes)) for key, successes in found.items()]
 
 
 def collect_indicators(runs: Sequence[Path]) -> list[tuple[Any, ...]]:
@@ -154,10 +168,13 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path, help="run folders or folders of runs")
     parser.add_argument("--out", required=True, type=Path, help="the CSV file of episodes to write, also .csv.gz")
     parser.add_argument("--every-evaluation", action="store_true", help="not only the one after the last step")
+    parser.add_argument("--counts", action="store_true", help="only how many episodes succeed; not with --add")
     parser.add_argument("--add", action="store_true", help="keep the rows of other runs that the files have")
     parser.add_argument("--indicators", type=Path, help="a CSV file of the leading indicators at every evaluation")
     parser.add_argument("--coverage", type=Path, help="a CSV file of the squares visited, over the steps of these runs")
     options = parser.parse_args()
+    if options.counts and options.add:
+        parser.error("--counts makes a file anew; leave out --add")
     try:
         runs = find_runs(options.runs)
         rows = collect(runs, options.every_evaluation)
@@ -172,7 +189,10 @@ def main() -> int:
     except SflError as error:
         print("collect:", error, file=sys.stderr)
         return error.exit_code
-    write(EPISODE_COLUMNS, map(astuple, rows), options.out)
+    if options.counts:
+        write(COUNT_COLUMNS, counted(rows), options.out)
+    else:
+        write(EPISODE_COLUMNS, map(astuple, rows), options.out)
     print(f"{len(rows)} episodes in {options.out}", file=sys.stderr)
     if options.indicators is not None:
         write(INDICATOR_COLUMNS, indicators, options.indicators)

@@ -7,10 +7,9 @@ from statistics import fmean
 
 import pytest
 
-from sfl.run.folder import read_episodes
 from sfl.run.report import summarise_runs
 
-from .pages import ROOT, read
+from .pages import ROOT, benchmark, read
 
 ROWS = ROOT / "benchmarks" / "results" / "minigrid-episodes.csv.gz"
 CURVES = ROWS.with_name("minigrid-curves.csv.gz")
@@ -43,7 +42,11 @@ def test_steps_and_seeds_are_those_of_the_rows(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_said_of_seeds_in_three_rooms_is_so(page: str) -> None:
-    rows = [row for row in read_episodes(CURVES) if row.experiment == "multiroom-n3-paper" and row.level == "paper"]
+    rows = [
+        row
+        for row in benchmark("curves").read_rows(CURVES)
+        if row.experiment == "multiroom-n3-paper" and row.level == "paper"
+    ]
     steps, seeds = (sorted({getattr(row, name) for row in rows}) for name in ("env_steps", "seed"))
     reached: dict[tuple[int, int], list[bool]] = {}
     for row in rows:

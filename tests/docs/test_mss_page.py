@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfl import experiments
-from sfl.run.folder import read_episodes
 
-from .pages import ROOT, read
+from .pages import ROOT, benchmark, read
 from .test_agents import options, text
 
 PAGE = "docs/methods/mss.md"
@@ -63,7 +62,7 @@ def test_tiny_reaches_every_part() -> None:
 
 
 def test_the_results_are_those_of_the_rows() -> None:
-    rows = read_episodes(ROOT / "benchmarks" / "results" / "minigrid-curves.csv.gz")
+    rows = benchmark("curves").read_rows(ROOT / "benchmarks" / "results" / "minigrid-curves.csv.gz")
     page, grids = read(PAGE), ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
 
     def cell(experiment: str, step: int) -> str:

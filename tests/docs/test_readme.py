@@ -74,6 +74,6 @@ def test_the_python_example_runs(
 
 def test_figures_have_the_agreed_names() -> None:
     images = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", read(PAGE))
-    names = ["fourroom-sfs.png", "fourroom-graph.png", "success.svg", "at-work.gif"]
+    names = ["fourroom-sfs.png", "fourroom-graph.png", "success.png", "at-work.gif"]
     assert [Path(image).name for image in images] == names
     assert all((ROOT / image).is_file() for image in images)

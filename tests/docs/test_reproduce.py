@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,18 @@ def test_budgets_of_more_runs_come_to_those_that_are_there(tmp_path: Path) -> No
         "| `sfl-a` | 2 | 2,000 | 7 | ? | 2.00M |  |  |  |  |",
         "| `sfl-b` | 2 | 1 | 7 | ? | 2.00M |  |  |  |  |",
     ]
+
+
+def test_counts_draw_the_same_curves(tmp_path: Path) -> None:
+    collect, curves = benchmark("collect"), benchmark("curves")
+    rows = collect.collect([make_run(tmp_path, 1), make_run(tmp_path, 0)], every_evaluation=True)
+    rows[3] = replace(rows[3], success=0)
+    collect.write(collect.COUNT_COLUMNS, collect.counted(rows), tmp_path / "counts.csv.gz")
+    collect.write(EPISODE_COLUMNS, map(astuple, rows), tmp_path / "rows.csv.gz")
+
+    def told(name: str) -> list[tuple[object, ...]]:
+        read = curves.read_rows(tmp_path / name)
+        return sorted((row.experiment, row.seed, row.env_steps, row.level, row.success) for row in read)
+
+    assert told("counts.csv.gz") == told("rows.csv.gz")
+    assert sum(success for *_, success in told("counts.csv.gz")) == len(rows) - 1

@@ -108,7 +108,7 @@ def growing(demo_runs: list[Path], tmp_path_factory: pytest.TempPathFactory, _so
     place = tmp_path_factory.mktemp("growing")
     last = shutil.copytree(demo_runs[0], place / "runs" / "demo") / "checkpoints" / "last"
     last.rename(place / "next")
-    shutil.copytree(last.with_name("000035000"), last)
+    shutil.copytree(last.with_name("000005000"), last)
     with running(place / "runs") as server:
         yield Growing(server.address, place)
 
@@ -150,7 +150,7 @@ def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Gr
     assert {at for at, _ in seen} == {35_000, 40_000}  # at no moment was there none
     said = {line for at, line in seen if at == 35_000 and line}
     assert said
-    assert all("the field at step 35,000; that of the newest checkpoint is being made" in line for line in said)
+    assert all("the field at step 5,000; that of the newest checkpoint is being made" in line for line in said)
     assert not sight.part("renewing").is_visible()
     assert sight.state["reference"] == [6, 3, None]
     assert sight.text("threshold-add-value").startswith("0.70")  # the slider stays where it was put
