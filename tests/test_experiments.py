@@ -11,7 +11,8 @@ from sfl import experiments
 from sfl.baselines.config import BonusConfig, ControllerConfig, ECConfig, SGMConfig, SPTMConfig
 from sfl.cli.commands import configure
 from sfl.errors import UsageError
-from sfl.method.config import FrameSFLConfig, SFLConfig, recommended_for_frames
+from sfl.method.config import SFLConfig
+from sfl.method.presets import ours_frames
 from sfl.registry import agent_name
 from sfl.worlds.config import DoomConfig
 from sfl.worlds.mazes.load import own_mazes
@@ -46,7 +47,7 @@ def test_in_mazes_only_the_maze_and_the_spawn_differ() -> None:
 def test_the_ablation_of_frontiers_changes_the_rule_and_the_steps_alone(family: str, rule: str) -> None:
     base = experiments.get(f"test-1-fixed-spawn-{family}")
     ablated = experiments.get(f"{base.name}-{rule}-frontiers")
-    assert isinstance(base.agent, FrameSFLConfig)
+    assert isinstance(base.agent, SFLConfig)
     agent = replace(base.agent, navigator=replace(base.agent.navigator, frontier=rule))
     train = replace(base.train, steps=500_000)
     assert ablated == replace(base, name=ablated.name, agent=agent, train=train)
@@ -54,8 +55,8 @@ def test_the_ablation_of_frontiers_changes_the_rule_and_the_steps_alone(family: 
 
 def test_the_small_maze_has_the_small_encoder_and_network() -> None:
     experiment = experiments.get("laptop-maze-sfl")
-    assert isinstance(experiment.agent, FrameSFLConfig)
-    ours = recommended_for_frames()
+    assert isinstance(experiment.agent, SFLConfig)
+    ours = ours_frames()
     successor = replace(ours.successor, hidden=(256, 256), updates_per_step=1 / 24)
     assert experiment.agent == replace(ours, successor=successor, frames=replace(ours.frames, encoder="compact"))
     assert (doom("laptop-maze-sfl").maze, doom("laptop-maze-sfl").spawn) == ("small", "random")
@@ -115,7 +116,7 @@ def test_the_words_of_an_experiment_make_it(name: str) -> None:
 
 def test_tiny_reaches_every_part_in_a_maze() -> None:
     tiny = experiments.tiny(experiments.get("maze-random-spawn-sfl"))
-    assert isinstance(tiny.agent, FrameSFLConfig)
+    assert isinstance(tiny.agent, SFLConfig)
     landmarks, edges = tiny.agent.landmarks, tiny.agent.edges
     due = [tiny.agent.successor.start_step, landmarks.start_step + landmarks.add_every]
     due += [landmarks.start_step + landmarks.update_every, landmarks.start_step + edges.form_every]
@@ -205,8 +206,8 @@ def test_graphs_of_random_spawn_are_asked_the_tasks_of_fixed_spawn() -> None:
 
 def test_the_ablation_of_the_metric_is_the_papers_column_with_r_and_thresholds_for_a_chance() -> None:
     paper, other = (experiments.get(f"sgm-random-spawn-{name}") for name in ("paper", "paper-reachability"))
-    assert isinstance(paper.agent, FrameSFLConfig)
-    assert isinstance(other.agent, FrameSFLConfig)
+    assert isinstance(paper.agent, SFLConfig)
+    assert isinstance(other.agent, SFLConfig)
     landmarks, metric = other.agent.landmarks, other.agent.metric
     assert (landmarks.add_threshold, landmarks.localize_threshold) == (0.5, 0.7)
     run = "runs/sgm-random-spawn-controller/seed-0000"
@@ -224,7 +225,7 @@ def test_a_tiny_ablation_of_the_metric_reads_the_networks_of_a_tiny_controller()
     tiny, source = (
         experiments.tiny(experiments.get(f"sgm-random-spawn-{name}")) for name in ("paper-reachability", "controller")
     )
-    assert isinstance(tiny.agent, FrameSFLConfig)
+    assert isinstance(tiny.agent, SFLConfig)
     assert isinstance(source.agent, ControllerConfig)
     assert tiny.agent.metric.networks == ""
     found, given = tiny.agent.metric.retrieval, source.agent.retrieval

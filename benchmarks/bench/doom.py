@@ -15,9 +15,11 @@ from benchmarks.bench.measuring import Row, Stopwatch, row, waited_for
 from sfl.config import require
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.method.learning import FrameRepresentation
+from sfl.method.presets import paper_frames
 from sfl.method.states import FeatureStacks
+from sfl.registry import frame_encoder
 from sfl.run.evaluate import open_world
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
@@ -82,14 +84,15 @@ class DoomBench:
             raise UsageError("`benchmarks.bench doom` measures in ViZDoom; choose an experiment of it.")
         return env
 
-    def agent(self, encoder: str, landmarks: int) -> FrameSFLConfig:
+    def agent(self, encoder: str, landmarks: int) -> SFLConfig:
         """The settings with every part at work soon, and as many landmarks as there is room for.
 
         First come some random steps of every game: psi is learned from such steps alone.
         """
-        config = FrameSFLConfig() if self.experiment is None else self.experiment.agent
-        require(isinstance(config, FrameSFLConfig), "`benchmarks.bench doom` measures SFL over frames.")
-        assert isinstance(config, FrameSFLConfig)
+        config = paper_frames() if self.experiment is None else self.experiment.agent
+        over_frames = isinstance(config, SFLConfig) and config.states == "frames"
+        require(over_frames, "`benchmarks.bench doom` measures SFL over frames.")
+        assert isinstance(config, SFLConfig)
         require(config.metric.measure == "sfs", "`benchmarks.bench doom` measures SFL with SFS as its metric.")
         return replace(
             config,
@@ -108,7 +111,7 @@ def doom_bench(
     games, kind = (64, "place") if device.startswith("cuda") else (8, "compact")
     if experiment is not None:
         agent, games = experiment.agent, experiment.train.env_count
-        kind = agent.frames.encoder if isinstance(agent, FrameSFLConfig) else kind
+        kind = frame_encoder(agent)[1] or kind
     require(env_count is None or env_count >= 1, f"--envs must be 1 or more, got {env_count}.")
     return DoomBench(seconds, env_count or games, device, encoder or kind, experiment)
 

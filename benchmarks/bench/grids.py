@@ -48,7 +48,7 @@ class Subject:
 def minigrid_only(experiment: Experiment) -> Subject:
     """An experiment as a subject; others than SFL on MiniGrid are refused."""
     env, agent = experiment.env, experiment.agent
-    if env.kind != "grid" or not isinstance(agent, SFLConfig):
+    if env.kind != "grid" or not isinstance(agent, SFLConfig) or agent.states != "grid":
         raise UsageError(f"The benchmarks measure SFL on MiniGrid, {experiment.name} is something else.")
     return Subject(experiment.name, env, agent, experiment.train.env_count)
 

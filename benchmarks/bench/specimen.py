@@ -12,8 +12,9 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from sfl.api import AgentState, Array, EnvSpec
-from sfl.method.config import FrameSFLConfig, recommended_for_frames
+from sfl.method.config import SFLConfig
 from sfl.method.edges import EdgeStatistics, form_edges
+from sfl.method.presets import ours_frames
 from sfl.registry import make_agent
 from sfl.run import checkpoint, folder
 from sfl.run.folder import RunFolder
@@ -43,7 +44,7 @@ class Size:
 def make_specimen(path: Path, size: Size | None = None, maze: str = "large") -> RunFolder:
     """A new run folder at `path` of a finished run in one of our mazes."""
     size = size or Size()
-    agent = recommended_for_frames("compact", hidden=(64,))
+    agent = ours_frames("compact", hidden=(64,))
     agent = replace(agent, landmarks=replace(agent.landmarks, limit=max(size.landmarks, 1)), replay_size=1_000)
     train = TrainConfig(STEPS, env_count=1, eval_every=20_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig(maze, max_steps=500)
@@ -73,7 +74,7 @@ def _walk(landmarks: int, rng: np.random.Generator) -> Array:
 
 
 def _state(
-    config: FrameSFLConfig, spec: EnvSpec, poses: Array, edges: int, step: int, rng: np.random.Generator
+    config: SFLConfig, spec: EnvSpec, poses: Array, edges: int, step: int, rng: np.random.Generator
 ) -> AgentState:
     """A fresh agent's, with landmarks at these places."""
     state, count = make_agent(config, spec, 0).state_dict(), len(poses)

@@ -39,8 +39,8 @@ FORMER_KINDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 def from_json(annotation: Any, value: Any, where: str = "config") -> Any:
     """Rebuild a value of the annotated type; missing or foreign keys are an error that lists them, and a value of
     another type is one that names both. A whole number will do for a float, but not the other way round."""
-    if isinstance(value, dict) and value.get("kind") in FORMER_KINDS:
-        value = FORMER_KINDS[value["kind"]](value)
+    former = FORMER_KINDS.get(str(value.get("kind"))) if isinstance(value, dict) else None
+    value = value if former is None else former(value)
     origin = typing.get_origin(annotation)
     if origin is typing.Union or origin is types.UnionType:
         return _from_union(typing.get_args(annotation), value, where)

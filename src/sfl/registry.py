@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -11,19 +12,9 @@ from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConf
 from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
-from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.method.config import SFLConfig
 
-AgentConfig = (
-    SFLConfig
-    | FrameSFLConfig
-    | TabularConfig
-    | RandomConfig
-    | ControllerConfig
-    | SPTMConfig
-    | SGMConfig
-    | MSSConfig
-    | ECConfig
-)
+AgentConfig = SFLConfig | RandomConfig | ControllerConfig | SPTMConfig | SGMConfig | MSSConfig | ECConfig
 
 
 class Method(NamedTuple):
@@ -45,8 +36,6 @@ class Method(NamedTuple):
 
 _METHODS = {
     SFLConfig: Method("sfl", "sfl.method.agent:SFLAgent", "Successor Feature Landmarks"),
-    FrameSFLConfig: Method("sfl", "sfl.method.agent:SFLAgent", "Successor Feature Landmarks"),
-    TabularConfig: Method("tabular", "sfl.method.agent:SFLAgent", "SFL with one-hot phi and exact psi"),
     RandomConfig: Method("random", "sfl.baselines.random:RandomAgent", "the uniform random policy"),
     ControllerConfig: Method("controller", "sfl.baselines.controller:ControllerAgent", "the visual controller"),
     ECConfig: Method("ec", "sfl.baselines.ec:EpisodicCuriosityAgent", "Episodic Curiosity"),
@@ -58,7 +47,7 @@ _METHODS = {
 
 def agent_name(config: AgentConfig) -> str:
     """The lower-case name that tables and CSV files use; it says who else filled the memory, and who is told poses."""
-    name = _METHODS[type(config)].name
+    name = "tabular" if is_exact(config) else _METHODS[type(config)].name
     if has_explorer(config):
         return f"ec-{name}"
     return f"{name}-oracle" if wants_poses(config) else name
@@ -66,7 +55,7 @@ def agent_name(config: AgentConfig) -> str:
 
 def agent_about(config: AgentConfig) -> str:
     """The method in words."""
-    about = _METHODS[type(config)].about
+    about = "SFL with one-hot phi and exact psi" if is_exact(config) else _METHODS[type(config)].about
     if has_explorer(config):
         return f"{about} over walks of Episodic Curiosity"
     return f"{about} rewarded by true positions" if wants_poses(config) else about
@@ -80,6 +69,29 @@ def has_explorer(config: AgentConfig) -> bool:
 def wants_poses(config: AgentConfig) -> bool:
     """Whether the agent is an oracle: training then tells it where it truly is."""
     return bool(getattr(config, "oracle", False))
+
+
+def is_exact(config: AgentConfig) -> bool:
+    """SFL that looks at nothing: every distinct observation is a state of its own."""
+    return isinstance(config, SFLConfig) and config.states == "one-hot"
+
+
+def frame_encoder(config: AgentConfig) -> tuple[str, str]:
+    """The setting that names a fixed encoder of frames, and what it says; empty words: the method has none."""
+    if isinstance(config, SFLConfig) and config.states == "frames":
+        return "agent.frames.encoder", config.frames.encoder
+    if isinstance(config, MSSConfig) and config.states == "frames":
+        return "agent.encoder", config.encoder
+    return "", ""
+
+
+def with_frame_encoder(config: AgentConfig, path: str) -> AgentConfig:
+    """The same with another file of the encoder, for methods that have one."""
+    if isinstance(config, MSSConfig) and config.states == "frames":
+        return replace(config, encoder=path)
+    if isinstance(config, SFLConfig) and config.states == "frames":
+        return replace(config, frames=replace(config.frames, encoder=path))
+    return config
 
 
 def field_score(config: AgentConfig) -> str | None:

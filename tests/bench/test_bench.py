@@ -35,8 +35,9 @@ from sfl import experiments
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
-from sfl.method.config import FeatureConfig, FrameConfig, FrameSFLConfig, SuccessorConfig
+from sfl.method.config import FeatureConfig, FrameConfig, SuccessorConfig
 from sfl.method.features import TimeContrastiveLearner
+from sfl.method.presets import paper_frames
 from sfl.method.states import FrozenEncoder
 from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
@@ -62,9 +63,9 @@ TINY = Sizes(
 CPU = torch.device("cpu")
 SMALL_DOOM = replace(
     experiments.get("small-random-spawn-random"),
-    agent=FrameSFLConfig(
-        FrameConfig("compact"),
-        SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
+    agent=paper_frames(
+        frames=FrameConfig("compact"),
+        successor=SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
         replay_size=1_000,
     ),
 )

@@ -29,6 +29,7 @@ from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.method.config import (
     EdgeConfig,
+    ExactConfig,
     FeatureConfig,
     LandmarkConfig,
     MetricConfig,
@@ -36,8 +37,8 @@ from sfl.method.config import (
     RetrievalConfig,
     SFLConfig,
     SuccessorConfig,
-    TabularConfig,
 )
+from sfl.method.presets import tabular
 from sfl.registry import AgentConfig
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.worlds import GoalWrapper, MiniGridConfig, Task, make_env
@@ -65,7 +66,9 @@ _successor = SuccessorConfig(hidden=(32,), batch_norm=False, batch_size=16, star
 _landmarks = LandmarkConfig(start_step=200, add_every=20, update_every=30)
 _edges = EdgeConfig(threshold=0.0, form_every=20)
 _navigator = NavigatorConfig(explore_steps=10)
-_tiny = SFLConfig(_features, _successor, _landmarks, _edges, _navigator, replay_size=400)
+_tiny = SFLConfig(
+    features=_features, successor=_successor, landmarks=_landmarks, edges=_edges, navigator=_navigator, replay_size=400
+)
 
 _networks = NetworkConfig(
     retrieval=RetrievalConfig(near=2, far=6, hidden=16, layers=1, dim=16, batch_size=16, learning_rate=1e-3),
@@ -88,7 +91,9 @@ TINY: dict[str, AgentConfig] = {
         navigator=replace(ATTEMPTS, reach_threshold=0.55, replan_after=4, frontier_steps=20),
         localize_threshold=0.55,
     ),
-    "tabular": TabularConfig(_landmarks, _edges, _navigator, states=200, solve_every=50),
+    "tabular": tabular(
+        landmarks=_landmarks, edges=_edges, navigator=_navigator, exact=ExactConfig(capacity=200, solve_every=50)
+    ),
     "sfl": _tiny,
     "sfl-as-released": replace(_tiny, as_released=True),
     "sfl-uniform": replace(_tiny, navigator=replace(_navigator, frontier="uniform")),
@@ -114,9 +119,9 @@ TINY: dict[str, AgentConfig] = {
 """One small setting for every method, in which every part runs within a few hundred steps."""
 
 DOOM_LIKE = SFLConfig(
-    _features,
-    replace(_successor, batch_norm=True, gamma=0.95, n_step=5),
-    LandmarkConfig(
+    features=_features,
+    successor=replace(_successor, batch_norm=True, gamma=0.95, n_step=5),
+    landmarks=LandmarkConfig(
         limit=12,
         add_threshold=0.9995,
         localize_threshold=0.9995,
@@ -128,9 +133,11 @@ DOOM_LIKE = SFLConfig(
         replace="least-visited",
         start_step=200,
     ),
-    EdgeConfig(dynamic_threshold=True, inclusive=True, directed=False, k_nearest=5, failure_limit=2, form_every=20),
-    _navigator,
-    400,
+    edges=EdgeConfig(
+        dynamic_threshold=True, inclusive=True, directed=False, k_nearest=5, failure_limit=2, form_every=20
+    ),
+    navigator=_navigator,
+    replay_size=400,
 )
 """What ViZDoom uses and MiniGrid does not: medians, replacement, n steps, batch norm, k-nearest, failures."""
 

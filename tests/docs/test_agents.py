@@ -11,7 +11,8 @@ import pytest
 
 from sfl import experiments
 from sfl.api import Array
-from sfl.method.config import FrameSFLConfig, SFLConfig, as_released, frames_as_released, recommended_for_frames
+from sfl.method.config import UNUSED_PARTS, SFLConfig
+from sfl.method.presets import as_released, ours_frames, paper_frames
 from sfl.run.evaluate import eval_tasks
 from sfl.run.folder import read_episodes
 from sfl.worlds.grids import LAYOUTS
@@ -52,6 +53,8 @@ def options(config: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
     """(option, value) of a configuration and of those inside it."""
     for field in dataclasses.fields(config):
         value, word = getattr(config, field.name), prefix + field.name.replace("_", "-")
+        if isinstance(config, SFLConfig) and field.name in ("states", *UNUSED_PARTS[config.states]):
+            continue
         if dataclasses.is_dataclass(value):
             yield from options(value, f"{word}.")
         else:
@@ -63,7 +66,7 @@ def column(family: str, released: bool = False) -> dict[str, str]:
     presets = {}
     for name in experiments.names():
         agent, usual = experiments.get(name).agent, name != "world-sfl" and not name.endswith("-clustered")
-        if name.endswith(f"-{family}") and usual and isinstance(agent, SFLConfig):
+        if name.endswith(f"-{family}") and usual and isinstance(agent, SFLConfig) and agent.states == "grid":
             chosen = as_released(agent) if released else agent
             presets[name.removesuffix(f"-{family}").removeprefix("multiroom-")] = dict(options(chosen))
     words = presets["fourroom"]
@@ -94,7 +97,7 @@ def frame_columns() -> list[dict[str, str]]:
     """The paper's settings in ViZDoom, the released code's, and ours."""
     return [
         {word: text(value) for word, value in options(config)}
-        for config in (FrameSFLConfig(), frames_as_released(FrameSFLConfig()), recommended_for_frames())
+        for config in (paper_frames(), as_released(paper_frames()), ours_frames())
     ]
 
 
@@ -138,7 +141,7 @@ def over_frames() -> str:
 
 def test_the_mazes_have_the_settings_of_the_table() -> None:
     for name in experiments.names():
-        agent, ours = experiments.get(name).agent, recommended_for_frames()
+        agent, ours = experiments.get(name).agent, ours_frames()
         ablated = name.endswith("-frontiers")  # tests/test_experiments.py says what differs there
         if name.endswith("-spawn-sfl") and not ablated:
             if name.endswith("-fixed-spawn-sfl"):  # the text above the table says so

@@ -9,15 +9,8 @@ import numpy as np
 import torch
 
 from sfl.api import Agent, Array, EnvSpec, Transitions
-from sfl.method.config import (
-    EdgeConfig,
-    FrameConfig,
-    FrameSFLConfig,
-    LandmarkConfig,
-    NavigatorConfig,
-    SuccessorConfig,
-    recommended_for_frames,
-)
+from sfl.method.config import EdgeConfig, FrameConfig, LandmarkConfig, NavigatorConfig, SFLConfig, SuccessorConfig
+from sfl.method.presets import ours_frames, paper_frames
 from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_encoder
 
@@ -33,20 +26,22 @@ def make_encoder(path: Path, seed: int) -> str:
     return str(path)
 
 
-def config_of(encoder: str) -> FrameSFLConfig:
-    return FrameSFLConfig(
-        FrameConfig(encoder, stack=3),
-        SuccessorConfig((32,), gamma=0.8, n_step=2, batch_size=16, start_step=40, updates_per_step=0.25),
-        LandmarkConfig(limit=6, add_threshold=0.99, localize_threshold=0.995, window=2, start_step=80, add_every=20),
-        EdgeConfig(form_every=20),
-        NavigatorConfig(frontier_steps=12, explore_steps=12),
+def config_of(encoder: str) -> SFLConfig:
+    return paper_frames(
+        frames=FrameConfig(encoder, stack=3),
+        successor=SuccessorConfig((32,), gamma=0.8, n_step=2, batch_size=16, start_step=40, updates_per_step=0.25),
+        landmarks=LandmarkConfig(
+            limit=6, add_threshold=0.99, localize_threshold=0.995, window=2, start_step=80, add_every=20
+        ),
+        edges=EdgeConfig(form_every=20),
+        navigator=NavigatorConfig(frontier_steps=12, explore_steps=12),
         replay_size=200,
     )
 
 
-def with_memory(encoder: str) -> FrameSFLConfig:
+def with_memory(encoder: str) -> SFLConfig:
     """States with traces, landmarks in doubt, routes looked ahead on: all that differs in our own settings."""
-    config, ours = config_of(encoder), recommended_for_frames(encoder)
+    config, ours = config_of(encoder), ours_frames(encoder)
     return replace(
         config,
         frames=replace(ours.frames, stack=2),
@@ -65,7 +60,7 @@ def with_memory(encoder: str) -> FrameSFLConfig:
     )
 
 
-def released(encoder: str) -> FrameSFLConfig:
+def released(encoder: str) -> SFLConfig:
     """The released code's settings, with short walks: an episode would have time for several trips."""
     config = config_of(encoder)
     return replace(

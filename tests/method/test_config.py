@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from sfl import experiments
+from sfl.config import from_json, to_json
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import (
-    FrameSFLConfig,
-    SFLConfig,
-    TabularConfig,
-    as_released,
-    frames_as_released,
-    in_force,
-    recommended,
-)
+from sfl.method.config import ExactConfig, FeatureConfig, FrameConfig, SFLConfig
+from sfl.method.presets import as_released, ours_grid, paper_frames, resolve, tabular
 
 from ..contract.worlds import FOURROOM
 
@@ -54,7 +48,7 @@ def test_as_released_changes_exactly_what_differs_from_the_paper() -> None:
 
 
 def test_as_released_over_frames_changes_what_settings_can_express() -> None:
-    paper, released = flat(FrameSFLConfig()), flat(frames_as_released(FrameSFLConfig()))
+    paper, released = flat(paper_frames()), flat(as_released(paper_frames()))
     assert {name: released[name] for name in paper if released[name] != paper[name]} == {
         "edges.inclusive": True,
         "edges.count_traverse": False,
@@ -71,10 +65,10 @@ def test_as_released_over_frames_changes_what_settings_can_express() -> None:
 
 
 def test_the_released_codes_side_is_taken_where_it_is_asked_for() -> None:
-    asked = FrameSFLConfig(as_released=True)
-    assert in_force(asked) == frames_as_released(asked)
-    for config in (SFLConfig(), FrameSFLConfig(), TabularConfig()):
-        assert in_force(config) == config
+    asked = paper_frames(as_released=True)
+    assert resolve(asked) == as_released(asked)
+    for config in (SFLConfig(), paper_frames(), tabular()):
+        assert resolve(config) == config
 
 
 def test_our_own_settings_keep_to_the_limits_of_the_paper_and_learn_phi_and_psi() -> None:
@@ -87,7 +81,7 @@ def test_our_own_settings_keep_to_the_limits_of_the_paper_and_learn_phi_and_psi(
         assert agent.successor.updates_per_step > 0
         if name != "world-sfl":
             assert agent.landmarks.limit == (10 if name.startswith("fourroom-sfl") else 30)
-    chosen = recommended(limit=7, add_threshold=0.3)
+    chosen = ours_grid(limit=7, add_threshold=0.3)
     assert (chosen.landmarks.limit, chosen.landmarks.add_threshold) == (7, 0.3)
 
 
@@ -127,8 +121,30 @@ def test_the_defaults_are_the_papers() -> None:
         ({"eval_epsilon": -0.1}, r"eval-epsilon must lie in \[0, 1\]"),
         ({"goal_links": 0}, "goal-links must be at least 1, got 0"),
         ({"replay_size": 10}, "replay-size must be at least 100, got 10"),
+        ({"frames": FrameConfig("compact")}, "frames does nothing where states are grid; leave it as it is"),
+        ({"states": "frames", "features": FeatureConfig(dim=8)}, "features does nothing where states are frames"),
+        ({"states": "frames", "exact": ExactConfig(gamma=0.5)}, "exact does nothing where states are frames"),
+        ({"states": "one-hot", "as_released": True}, "as-released does nothing where states are one-hot"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         SFLConfig(**settings)
+
+
+def test_settings_of_older_runs_are_read_as_what_they_were() -> None:
+    """Runs named a class for frames and one for exact psi, which had only the settings that they use."""
+    body = to_json(paper_frames("compact", goal_links=3, as_released=True))
+    unknown = ("states", "features", "exact")
+    former = {"kind": "FrameSFLConfig"} | {name: body[name] for name in body if name not in (*unknown, "kind")}
+    assert from_json(SFLConfig, former) == paper_frames("compact", goal_links=3, as_released=True)
+    body = to_json(tabular(train_epsilon=0.3))
+    kept = ("landmarks", "edges", "navigator", "train_epsilon", "eval_epsilon", "sharpness", "goal_links", "metric")
+    former = {"kind": "TabularConfig", "gamma": 0.5, "states": 77, "solve_every": 9} | {
+        name: body[name] for name in kept
+    }
+    exact = ExactConfig(gamma=0.5, capacity=77, solve_every=9)
+    assert from_json(SFLConfig, former) == tabular(train_epsilon=0.3, exact=exact)
+    body = to_json(ours_grid())
+    former = {name: body[name] for name in body if name not in ("states", "frames", "exact")}
+    assert from_json(SFLConfig, former) == ours_grid()

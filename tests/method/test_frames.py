@@ -15,7 +15,7 @@ import torch
 from sfl.api import Array
 from sfl.errors import CheckpointError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.method.learning import FrameRepresentation
 from sfl.nn.frames import FrameEncoder
 
@@ -94,7 +94,7 @@ def test_as_released_random_steps_count_both_ways_and_an_episode_has_one_trip(en
 @pytest.mark.parametrize("make_config", [config_of, with_memory, released])
 @pytest.mark.parametrize("steps", [105, 112])  # past the replay's capacity, at an episode's end and in an episode
 def test_a_loaded_agent_goes_on_alike(
-    encoder: str, views: Array, make_config: Callable[[str], FrameSFLConfig], steps: int
+    encoder: str, views: Array, make_config: Callable[[str], SFLConfig], steps: int
 ) -> None:
     agent, other = (SFLAgent(make_config(encoder), SPEC, seed, "cpu") for seed in (0, 1))
     ring = Ring(views, agent)

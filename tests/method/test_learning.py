@@ -18,11 +18,11 @@ LENGTH = 16
 
 
 PAPERS = SFLConfig(
-    CORRIDOR_FEATURES,
-    CORRIDOR_PSI,
-    LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
-    EdgeConfig(form_every=200),
-    NavigatorConfig(),
+    features=CORRIDOR_FEATURES,
+    successor=CORRIDOR_PSI,
+    landmarks=LandmarkConfig(limit=6, add_threshold=0.9, start_step=2_000, add_every=200, update_every=200),
+    edges=EdgeConfig(form_every=200),
+    navigator=NavigatorConfig(),
 )
 UNIFORM = replace(PAPERS, navigator=NavigatorConfig(frontier="uniform"))
 CLUSTERED = replace(

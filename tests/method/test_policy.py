@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from sfl.api import GOAL, Array, Observation
-from sfl.method.config import FrameSFLConfig, LandmarkConfig, NavigatorConfig
+from sfl.method.config import LandmarkConfig, NavigatorConfig
 from sfl.method.edges import Edges
 from sfl.method.landmarks import Landmarks
 from sfl.method.planner import Planner
 from sfl.method.policy import LocalPolicy
+from sfl.method.presets import paper_frames
 from sfl.method.states import PsiSource
 
 ENV = np.array([0])
@@ -39,7 +40,7 @@ class Axes(PsiSource):
 def make_policy(goal_links: int = 1) -> LocalPolicy:
     """Landmarks 0 - 1 - 2 in a line."""
     settings = NavigatorConfig(reached="similar", look_ahead=3, reach_threshold=0.9, aim_threshold=0.5, replan_after=9)
-    config = FrameSFLConfig(navigator=settings, goal_links=goal_links)
+    config = paper_frames(navigator=settings, goal_links=goal_links)
     landmarks = Landmarks(LandmarkConfig(localize_threshold=0.9, trust=0.5), 4, Axes.device)
     for index, row in enumerate(np.eye(4)[:3]):
         landmarks.add(row, index, 0)

@@ -16,16 +16,9 @@ from sfl.baselines.networks import Retrieval
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import (
-    EdgeConfig,
-    FrameSFLConfig,
-    LandmarkConfig,
-    MetricConfig,
-    RetrievalConfig,
-    SFLConfig,
-    by_reachability,
-)
+from sfl.method.config import EdgeConfig, LandmarkConfig, MetricConfig, RetrievalConfig, SFLConfig
 from sfl.method.landmarks import Localization
+from sfl.method.presets import by_reachability, paper_frames
 from sfl.nn.weights import module_state
 from sfl.registry import make_agent
 from sfl.replay.store import WalkReplay
@@ -155,12 +148,12 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def learner(networks: str) -> SFLConfig:
     return SFLConfig(
-        CORRIDOR_FEATURES,
-        replace(CORRIDOR_PSI, updates_per_step=0.4),
-        LandmarkConfig(
+        features=CORRIDOR_FEATURES,
+        successor=replace(CORRIDOR_PSI, updates_per_step=0.4),
+        landmarks=LandmarkConfig(
             limit=8, add_threshold=0.5, localize_threshold=0.6, start_step=1_600, add_every=100, update_every=200
         ),
-        EdgeConfig(threshold=0.0, form_every=100),
+        edges=EdgeConfig(threshold=0.0, form_every=100),
         metric=MetricConfig("reachability", networks, R),
     )
 
@@ -213,7 +206,7 @@ def test_a_file_without_r_is_refused(keep: str, words: str, tmp_path: Path) -> N
 def test_settings_that_do_not_go_together_are_refused(
     landmarks: dict[str, object], metric: dict[str, object], words: str
 ) -> None:
-    for config in (SFLConfig(), FrameSFLConfig()):
+    for config in (SFLConfig(), paper_frames()):
         with pytest.raises(UsageError, match=words):
             replace(
                 config,
@@ -225,7 +218,7 @@ def test_settings_that_do_not_go_together_are_refused(
 # ---- over frames
 
 
-def frames_config(encoder: str) -> FrameSFLConfig:
+def frames_config(encoder: str) -> SFLConfig:
     config = by_reachability(config_of(encoder), "")
     return replace(
         config,

@@ -14,14 +14,15 @@ from sfl.api import EnvSpec, Metrics, Step, Transitions
 from sfl.method.agent import SFLAgent
 from sfl.method.config import (
     EdgeConfig,
+    ExactConfig,
     FeatureConfig,
     LandmarkConfig,
     NavigatorConfig,
     SFLConfig,
     SuccessorConfig,
-    TabularConfig,
 )
 from sfl.method.learning import LearnedRepresentation
+from sfl.method.presets import tabular
 from sfl.method.successor import SuccessorBatch
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
@@ -32,7 +33,7 @@ ZERO = np.array([0])
 
 def sfl_agent(name: str, **changes: Any) -> SFLAgent:
     config = TINY[name]
-    assert isinstance(config, SFLConfig | TabularConfig)
+    assert isinstance(config, SFLConfig)
     return SFLAgent(replace(config, **changes), FOURROOM, 0, "cpu")
 
 
@@ -40,7 +41,7 @@ class Puppet:
     """A tabular agent shown one place after another; psi is never solved, so two places are never alike."""
 
     def __init__(self, landmarks: LandmarkConfig, edges: EdgeConfig) -> None:
-        config = TabularConfig(landmarks, edges, states=6, solve_every=10**9)
+        config = tabular(landmarks=landmarks, edges=edges, exact=ExactConfig(capacity=6, solve_every=10**9))
         self.agent = SFLAgent(config, EnvSpec((6,), "float32", 2), 0, "cpu")
         self.agent.begin_episode(0, None)
 
@@ -268,8 +269,8 @@ def test_only_what_the_random_policy_did_is_flagged(name: str) -> None:
 
 def test_psi_is_trained_by_random_transitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SFLConfig(
-        FeatureConfig(dim=8, start_step=10**9),
-        SuccessorConfig((8,), batch_norm=False, batch_size=64, start_step=0),
+        features=FeatureConfig(dim=8, start_step=10**9),
+        successor=SuccessorConfig((8,), batch_norm=False, batch_size=64, start_step=0),
         replay_size=200,
     )
     representation = LearnedRepresentation(config, EnvSpec((6,), "float32", 2), 0, torch.device("cpu"))
@@ -312,7 +313,9 @@ def test_psi_trains_no_encoder() -> None:
 def test_updates_are_counted_per_environment_step() -> None:
     features = FeatureConfig(dim=8, batch_size=4, start_step=40, stop_step=120, updates_per_step=0.25)
     successor = SuccessorConfig((8,), batch_norm=False, batch_size=4, start_step=100, updates_per_step=0.3)
-    config = SFLConfig(features, successor, LandmarkConfig(start_step=10**9), replay_size=400)
+    config = SFLConfig(
+        features=features, successor=successor, landmarks=LandmarkConfig(start_step=10**9), replay_size=400
+    )
     agent = SFLAgent(config, FOURROOM, 0, "cpu")
     Run(agent, fourrooms(2)).go(100)
     representation = agent.representation

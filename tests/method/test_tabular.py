@@ -8,7 +8,8 @@ import torch
 
 from sfl.api import AgentState, Array, EnvSpec, Transitions
 from sfl.errors import SflError, UsageError
-from sfl.method.config import EdgeConfig, LandmarkConfig, TabularConfig
+from sfl.method.config import EdgeConfig, ExactConfig, LandmarkConfig
+from sfl.method.presets import tabular
 from sfl.method.tabular import TabularRepresentation
 from sfl.registry import make_agent
 from sfl.worlds import GridWorld, draw_tasks
@@ -79,7 +80,7 @@ def test_psi_is_the_inverse_of_the_random_walk_on_fourroom() -> None:
     poses = reachable()
     assert len(poses) == 160
     observations, gamma = pictures(poses), 0.95
-    config = TabularConfig(gamma=gamma, states=160, solve_every=10)
+    config = ExactConfig(gamma=gamma, capacity=160, solve_every=10)
     representation = TabularRepresentation(config, EnvSpec((9, 9, 3), "uint8", 4))
     for transitions in all_transitions(poses, observations):
         representation.observe(transitions, np.ones(160, dtype=bool))
@@ -99,7 +100,7 @@ def test_psi_is_the_inverse_of_the_random_walk_on_fourroom() -> None:
 
 def test_chances_are_estimated_and_untried_actions_change_nothing() -> None:
     representation = TabularRepresentation(
-        TabularConfig(gamma=0.5, states=3, solve_every=1), EnvSpec((3,), "float32", 2)
+        ExactConfig(gamma=0.5, capacity=3, solve_every=1), EnvSpec((3,), "float32", 2)
     )
     here, there, there_too = (one_hot(place, 3)[None] for place in range(3))
     no, yes = np.array([False]), np.array([True])
@@ -116,7 +117,7 @@ def test_chances_are_estimated_and_untried_actions_change_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_networks_alone_bring_every_observation_and_its_psi_back(dtype: str) -> None:
-    spec, config = EnvSpec((3,), dtype, 2), TabularConfig(gamma=0.5, states=5, solve_every=1)
+    spec, config = EnvSpec((3,), dtype, 2), ExactConfig(gamma=0.5, capacity=5, solve_every=1)
     representation = TabularRepresentation(config, spec)
     seen = (np.arange(12).reshape(4, 3) / (1 if dtype == "uint8" else 7)).astype(dtype)  # sevenths: no short binary
     no = np.zeros(2, dtype=bool)
@@ -138,17 +139,17 @@ def test_networks_alone_bring_every_observation_and_its_psi_back(dtype: str) -> 
 
 
 def test_too_many_observations_say_which_option_to_raise() -> None:
-    representation = TabularRepresentation(TabularConfig(states=2), EnvSpec((6,), "float32", 2))
+    representation = TabularRepresentation(ExactConfig(capacity=2), EnvSpec((6,), "float32", 2))
     representation.psi(np.stack([one_hot(0), one_hot(1), one_hot(0)]))
-    with pytest.raises(SflError, match=r"more than 2 distinct observations; raise --agent\.states"):
+    with pytest.raises(SflError, match=r"more than 2 distinct observations; raise --agent\.exact\.capacity"):
         representation.psi(one_hot(2)[None])
-    with pytest.raises(UsageError, match="states must be at least 2, got 1"):
-        TabularConfig(states=1)
+    with pytest.raises(UsageError, match=r"exact\.capacity must be at least 2, got 1"):
+        ExactConfig(capacity=1)
 
 
 def test_it_reaches_the_goal_and_any_goal_in_fourroom() -> None:
     landmarks = LandmarkConfig(limit=10, add_threshold=0.99, start_step=2_000, add_every=500, update_every=1_000)
-    config = TabularConfig(landmarks, EdgeConfig(form_every=500), gamma=0.95, states=160)
+    config = tabular(landmarks=landmarks, edges=EdgeConfig(form_every=500), exact=ExactConfig(gamma=0.95, capacity=160))
     agent = make_agent(config, EnvSpec((9, 9, 3), "uint8", 4, 4), seed=0)
     Run(agent, fourrooms(4)).go(4_000)  # 16,000 environment steps
     envs = fourrooms(25, goal_terminates=True)
@@ -156,5 +157,5 @@ def test_it_reaches_the_goal_and_any_goal_in_fourroom() -> None:
     assert evaluate(agent.policy(seed=1), envs, tasks)[0] >= 0.9
     tasks = draw_tasks(envs[0], "any", 50, np.random.default_rng(0))
     assert evaluate(agent.policy(seed=1), envs, tasks)[0] >= 0.9
-    random = make_agent(TabularConfig(), EnvSpec((9, 9, 3), "uint8", 4, 4), seed=0)
+    random = make_agent(tabular(), EnvSpec((9, 9, 3), "uint8", 4, 4), seed=0)
     assert evaluate(random.policy(seed=1), envs, tasks)[0] < 0.6  # knows nothing: each state is like itself only

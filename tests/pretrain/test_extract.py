@@ -9,7 +9,8 @@ import torch
 
 from sfl.baselines.networks import RetrievalNetwork
 from sfl.cli import main
-from sfl.method.config import FrameConfig, FrameSFLConfig, RetrievalConfig
+from sfl.method.config import FrameConfig, RetrievalConfig
+from sfl.method.presets import paper_frames
 from sfl.nn.weights import load_encoder, save_networks
 from sfl.pretrain.networks import SHAPE
 from sfl.run.inputs import pretraining_of
@@ -46,7 +47,7 @@ def test_features_are_those_of_r_with_mean_0_and_deviation_1(network: RetrievalN
 def test_a_run_over_it_counts_what_r_took(network: RetrievalNetwork, tmp_path: Path) -> None:
     out = tmp_path / "e.safetensors"
     assert main(["encoder", "extract", str(tmp_path / "r.safetensors"), "--kind", "compact", "--out", str(out)]) == 0
-    (before,) = pretraining_of(FrameSFLConfig(frames=FrameConfig(encoder=str(out))))
+    (before,) = pretraining_of(paper_frames(frames=FrameConfig(encoder=str(out))))
     assert (before.network, before.env_steps, before.gradient_steps) == ("encoder", 120, 7)
 
 

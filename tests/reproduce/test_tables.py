@@ -10,7 +10,7 @@ import pytest
 from sfl import experiments
 from sfl.baselines.config import ControllerConfig, SPTMConfig
 from sfl.errors import UnknownNameError
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.reproduce.plan import Plan
 from sfl.reproduce.tables import (
     ALL,
@@ -61,9 +61,9 @@ def test_every_row_of_an_experiment_that_exists_can_be_planned(plan: Plan) -> No
 def test_options_change_what_the_row_says(plan: Plan) -> None:
     agents = {run.experiment.name: run.experiment.agent for run in plan.runs}
 
-    def agent(name: str) -> FrameSFLConfig:
+    def agent(name: str) -> SFLConfig:
         found = agents[name]
-        assert isinstance(found, FrameSFLConfig)
+        assert isinstance(found, SFLConfig)
         return found
 
     plain = agent("sgm-random-spawn-paper")
@@ -84,7 +84,7 @@ def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller(tmp_pat
         assert run.after == (source.path,)
         file = source.path / "checkpoints" / "last" / "networks.safetensors"
         assert run.words[-2:] == ("--agent.metric.networks", str(file))
-    assert isinstance(run.experiment.agent, FrameSFLConfig)
+    assert isinstance(run.experiment.agent, SFLConfig)
     assert run.experiment.agent.metric.measure == "reachability"
 
 

@@ -17,7 +17,8 @@ from sfl.baselines.mss.config import MSSConfig, over_frames
 from sfl.baselines.random import RandomConfig
 from sfl.cli import main
 from sfl.errors import UsageError
-from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.method.config import SFLConfig
+from sfl.method.presets import paper_frames, tabular
 from sfl.registry import AgentConfig
 from sfl.run.inputs import describe_input
 from sfl.run.train import train
@@ -66,13 +67,13 @@ def test_what_is_unsure_is_refused_and_nothing_is_written(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("env", "agent", "line"),
     [
-        (DoomConfig(), FrameSFLConfig(), "RGB picture 120x160, channels last; encoder: place."),
+        (DoomConfig(), paper_frames(), "RGB picture 120x160, channels last; encoder: place."),
         (DoomConfig(), over_frames(encoder="mine.safetensors"), "channels last; encoder: mine.safetensors."),
         (DoomConfig(), ControllerConfig(), "channels last; encoder: resnet18."),
         (DoomConfig(), RandomConfig(), "channels last; encoder: none."),
         (MiniGridConfig(), SFLConfig(), "with 3 symbols each (MiniGrid); encoder: convolutions over cells."),
         (MiniGridConfig(), ControllerConfig(), "(MiniGrid); encoder: convolutions over cells."),
-        (MiniGridConfig(), TabularConfig(), "(MiniGrid); encoder: none."),
+        (MiniGridConfig(), tabular(), "(MiniGrid); encoder: none."),
         (GymConfig("CartPole-v1"), MSSConfig(), "observations: 4 numbers; encoder: dense layers over numbers."),
     ],
 )
@@ -81,6 +82,6 @@ def test_the_line_names_the_encoder(env: EnvConfig, agent: AgentConfig, line: st
 
 
 def test_settings_for_frames_are_refused_elsewhere() -> None:
-    for agent, other in ((FrameSFLConfig(), "SFLConfig"), (over_frames(), 'states "grid"')):
+    for agent, other in ((paper_frames(), 'states "grid"'), (over_frames(), 'states "grid"')):
         with pytest.raises(UsageError, match=f"these observations are grid of 9x9 .*; use {other}"):
             describe_input(MiniGridConfig().observation_kind(), agent)

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from sfl.baselines.config import ControllerConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.experiments import get, tiny
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.run.folder import load_run, read_episodes
 from sfl.run.train import train
 
@@ -43,7 +43,7 @@ def test_a_graph_of_walks_is_made_and_judged(name: str, tmp_path: Path) -> None:
 def test_the_controllers_r_serves_as_the_metric_of_sfl(tmp_path: Path) -> None:
     source, agent = (tiny(get(f"sgm-random-spawn-{name}")).agent for name in ("controller", "paper-reachability"))
     assert isinstance(source, ControllerConfig)
-    assert isinstance(agent, FrameSFLConfig)
+    assert isinstance(agent, SFLConfig)
     experiment = doom_experiment(tmp_path, steps=80, env_count=2, eval_every=0, checkpoint_every=80)
     experiment = replace(experiment, eval=replace(experiment.eval, episodes=1, levels=("easy",), parallel=1))
     walked = train(replace(experiment, name="controller", agent=source), 3, tmp_path / "runs", "cpu")

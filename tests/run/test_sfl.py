@@ -14,7 +14,8 @@ from gymnasium import spaces
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.agent import SFLAgent
-from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig, recommended
+from sfl.method.config import ExactConfig, SFLConfig
+from sfl.method.presets import ours_grid, paper_frames, tabular
 from sfl.run.checkpoint import sign_header
 from sfl.run.sfl import SFL
 from sfl.run.train import train
@@ -135,7 +136,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: SFL(pixel_world()), "a small picture or a grid of symbols"),
     (lambda: SFL(FOURROOM, Foreign()), "settings of a method, one of SFLConfig, .*; got Foreign"),  # type: ignore[arg-type]
     (lambda: SFL(FOURROOM, SFLConfig), r"config is the class SFLConfig; give an object of it"),  # type: ignore[arg-type]
-    (lambda: SFL("CartPole-v1", FrameSFLConfig()), "looks at RGB pictures of 120x160, .* 4 numbers; use SFLC"),
+    (lambda: SFL("CartPole-v1", paper_frames()), 'are RGB pictures of 120x160, .* 4 numbers; use states "grid"'),
     (lambda: SFL(FOURROOM, seed=-1), "seed must be a whole number, 0 or more, got -1"),
     (lambda: SFL(FOURROOM, seed=None), "seed must be a whole number"),  # type: ignore[arg-type]
     (lambda: SFL(FOURROOM, RandomConfig()).learn("9"), "steps must be 0 or more, got '9'"),  # type: ignore[arg-type]
@@ -161,12 +162,12 @@ def test_plausible_wrong_use_is_one_line(call: Callable[[], Any], words: str) ->
 
 
 def test_an_agent_without_an_encoder_takes_any_observation() -> None:
-    assert SFL(pixel_world(), TabularConfig()).learn(3).env_steps == 3
+    assert SFL(pixel_world(), tabular()).learn(3).env_steps == 3
 
 
-def test_without_settings_it_takes_the_recommended_ones() -> None:
+def test_without_settings_it_takes_ours() -> None:
     agent = SFL(FOURROOM)
-    assert agent.config == recommended()
+    assert agent.config == ours_grid()
     assert agent.learn(3).env_steps == 3
 
 
@@ -201,7 +202,7 @@ def test_saved_and_loaded_predicts_the_same(tmp_path: Path) -> None:
 
 
 def test_an_agent_of_an_older_format_acts_and_does_not_learn_on(tmp_path: Path) -> None:
-    agent = SFL(FOURROOM, config=TabularConfig()).learn(200)
+    agent = SFL(FOURROOM, config=tabular()).learn(200)
     agent.save(tmp_path / "agent")
     header = tmp_path / "agent" / "checkpoint" / "format.json"
     header.write_text(json.dumps(sign_header(json.loads(header.read_text()) | {"format": 4})))
@@ -243,7 +244,7 @@ def test_wrong_shapes_and_foreign_folders_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_tabular_agent_survives_saving(tmp_path: Path) -> None:
-    agent = SFL(FOURROOM, TabularConfig(solve_every=20), seed=2).learn(50)
+    agent = SFL(FOURROOM, tabular(exact=ExactConfig(solve_every=20)), seed=2).learn(50)
     agent.save(tmp_path / "agent")
     observation, _ = agent.envs[0].reset(seed=0)
     seen = observation["observation"][None]

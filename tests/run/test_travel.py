@@ -19,7 +19,8 @@ from sfl.baselines.config import SPTMConfig, TrailConfig
 from sfl.baselines.mss.config import over_frames
 from sfl.cli import main
 from sfl.errors import CheckpointError, UsageError
-from sfl.method.config import FrameConfig, FrameSFLConfig, SuccessorConfig
+from sfl.method.config import FrameConfig, SuccessorConfig
+from sfl.method.presets import paper_frames
 from sfl.run import inputs
 from sfl.run.compare import evaluate_run
 from sfl.run.folder import RunFolder, create, export, load_run, read_config, usable_config
@@ -121,7 +122,7 @@ def maze_experiment(place: Path) -> Experiment:
     unlearned_encoder(place)
     base = doom_experiment(place, steps=60, env_count=2, eval_every=0, checkpoint_every=30)
     successor = SuccessorConfig((16,), gamma=0.9, n_step=1, batch_size=8, start_step=20, updates_per_step=0.1)
-    agent = FrameSFLConfig(FrameConfig("encoder.safetensors"), successor, replay_size=100)
+    agent = paper_frames(frames=FrameConfig("encoder.safetensors"), successor=successor, replay_size=100)
     env = DoomConfig("mine.txt", pairs="mine-pairs.json", max_steps=20)
     return replace(base, name="mine", env=env, agent=agent, eval=EvalConfig(1, ("medium",), parallel=1))
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.method.config import EdgeConfig, FrameConfig, FrameSFLConfig, LandmarkConfig, NavigatorConfig, SuccessorConfig
+from sfl.method.config import EdgeConfig, FrameConfig, LandmarkConfig, NavigatorConfig, SuccessorConfig
+from sfl.method.presets import paper_frames
 from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.indicators import Leg
 from sfl.run.log import read_columns
@@ -35,12 +36,14 @@ GRAPH = ["landmark-graph", "landmark-visits", "edge-success", "routes"]
 
 
 def sfl_experiment(place: Path) -> Experiment:
-    agent = FrameSFLConfig(
-        FrameConfig(unlearned_encoder(place)),
-        SuccessorConfig((32,), gamma=0.9, n_step=2, batch_size=16, start_step=40, updates_per_step=0.1, whiten=True),
-        LandmarkConfig(limit=40, add_threshold=0.9, localize_threshold=0.7, start_step=60, add_every=20),
-        EdgeConfig(threshold=0, form_every=30, k_nearest=2),
-        NavigatorConfig(frontier_steps=20, explore_steps=10, replan_after=8),
+    agent = paper_frames(
+        frames=FrameConfig(unlearned_encoder(place)),
+        successor=SuccessorConfig(
+            (32,), gamma=0.9, n_step=2, batch_size=16, start_step=40, updates_per_step=0.1, whiten=True
+        ),
+        landmarks=LandmarkConfig(limit=40, add_threshold=0.9, localize_threshold=0.7, start_step=60, add_every=20),
+        edges=EdgeConfig(threshold=0, form_every=30, k_nearest=2),
+        navigator=NavigatorConfig(frontier_steps=20, explore_steps=10, replan_after=8),
         replay_size=500,
     )
     base = doom_experiment(place, max_steps=60, steps=600, eval_every=0, checkpoint_every=150, log_every=150)

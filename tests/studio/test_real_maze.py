@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.run.folder import load_run
 from sfl.run.settings import EvalConfig, TrainConfig
 from sfl.run.train import train
@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`sfl train laptop-maze-sfl --tiny`, and a fifth of that."""
     experiment = experiments.tiny(experiments.get("laptop-maze-sfl"))
     agent = experiment.agent
-    assert isinstance(agent, FrameSFLConfig)
+    assert isinstance(agent, SFLConfig)
     landmarks = replace(agent.landmarks, start_step=60, add_every=20, update_every=20, localize_threshold=0.5)
     agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=20))
     sizes = TrainConfig(steps=240, env_count=2, eval_every=0, checkpoint_every=120, log_every=60)

@@ -18,7 +18,8 @@ from sfl.baselines.mss.config import MSSConfig, multiroom, over_frames
 from sfl.baselines.random import RandomConfig
 from sfl.experiments.grids import MINIGRID, PAPER_GRIDS, any_gym, paper_grid
 from sfl.experiments.mazes import MAZES, Spawn, maze_place, maze_tasks, paper_maze
-from sfl.method.config import FrameSFLConfig, RetrievalConfig, by_reachability
+from sfl.method.config import RetrievalConfig, SFLConfig
+from sfl.method.presets import by_reachability
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig, MiniGridConfig
 from sfl.worlds.mazes.load import own_mazes
@@ -83,7 +84,7 @@ def memory_maze(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: st
 def reachability_maze() -> Experiment:
     """The ablation of the metric: the paper's column with R, as the controller's first run has tuned it to the maze."""
     paper = paper_maze("random", "sgm")
-    assert isinstance(paper.agent, FrameSFLConfig)
+    assert isinstance(paper.agent, SFLConfig)
     agent = by_reachability(paper.agent, TUNED.format(maze_place("random", "sgm")))
     return replace(paper, name=f"{paper.name}-reachability", agent=agent)
 

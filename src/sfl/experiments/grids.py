@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.method.config import LandmarkConfig, SFLConfig, TabularConfig, recommended
+from sfl.method.config import LandmarkConfig, SFLConfig
+from sfl.method.presets import ours_grid, tabular
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import GymConfig, MiniGridConfig
 from sfl.worlds.exam import LEVELS
@@ -40,7 +41,7 @@ def our_grid(env: str, steps: int) -> Experiment:
     return Experiment(
         name=f"{env}-sfl",
         env=MiniGridConfig(id=MINIGRID[env]),
-        agent=recommended(_limit(env), add_threshold=0.5 if env == "fourroom" else 0.6),
+        agent=ours_grid(_limit(env), add_threshold=0.5 if env == "fourroom" else 0.6),
         train=TrainConfig(steps=steps, env_count=8, eval_every=10_000, checkpoint_every=10_000, log_every=1_000),
         eval=EvalConfig(),
     )
@@ -61,7 +62,7 @@ def tabular_grid(env: str) -> Experiment:
     return Experiment(
         name=f"{env}-tabular",
         env=MiniGridConfig(id=MINIGRID[env]),
-        agent=TabularConfig(landmarks=LandmarkConfig(limit=_limit(env), start_step=5_000, add_every=500)),
+        agent=tabular(landmarks=LandmarkConfig(limit=_limit(env), start_step=5_000, add_every=500)),
         train=TrainConfig(steps=60_000, env_count=1, eval_every=10_000, checkpoint_every=20_000, log_every=1_000),
         eval=EvalConfig(),
     )
@@ -71,7 +72,7 @@ def any_gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = our_grid("multiroom-n4", 60_000)
     env, tasks = GymConfig(id="MiniGrid-FourRooms-v0"), EvalConfig(levels=LEVELS)
-    return replace(base, name="world-sfl", env=env, agent=recommended(limit=100), eval=tasks)
+    return replace(base, name="world-sfl", env=env, agent=ours_grid(limit=100), eval=tasks)
 
 
 def experiments() -> list[Experiment]:

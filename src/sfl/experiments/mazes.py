@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from sfl.method.config import FrameConfig, FrameSFLConfig, Frontier, recommended_for_frames
+from sfl.method.config import Frontier, SFLConfig
+from sfl.method.presets import ours_frames, paper_frames
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig
 from sfl.worlds.mazes.load import own_mazes
@@ -45,7 +46,7 @@ def paper_maze(spawn: Spawn, maze: str) -> Experiment:
 
     Its eight samplers are 64 games here: a GPU then waits less, and experience comes in the same order within a game.
     """
-    agent = FrameSFLConfig(frames=FrameConfig(encoder=PAPER_ENCODER))
+    agent = paper_frames(PAPER_ENCODER)
     filters = {"k_nearest": 5} if spawn == "random" else {"temporal": 0.1}
     train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
     return Experiment(
@@ -61,7 +62,7 @@ def our_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
     """Our best in a maze, or without a name in whichever maze `--env.maze` says: one setting for all of a spawn."""
     env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
     train = TrainConfig(steps=2_000_000, env_count=128, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
-    agent = recommended_for_frames()
+    agent = ours_frames()
     if spawn == "fixed":
         agent = replace(agent, navigator=replace(agent.navigator, blame="both"))
     name = f"{maze_place(spawn, maze)}-sfl"
@@ -70,7 +71,7 @@ def our_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
 
 def small_maze() -> Experiment:
     """A maze for a laptop without a GPU."""
-    agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 24)
+    agent = ours_frames("compact", hidden=(256, 256), updates_per_step=1 / 24)
     train = TrainConfig(steps=200_000, env_count=64, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig("small", spawn="random", max_steps=500)
     return Experiment(f"{LAPTOP}-sfl", env, agent, train, maze_tasks("random", parallel=16))
@@ -81,7 +82,7 @@ def frontier_maze(base: Experiment, frontier: Frontier) -> Experiment:
 
     A quarter of the steps: coverage is a matter of early ones, and after all of them every square has been visited.
     """
-    assert isinstance(base.agent, FrameSFLConfig)
+    assert isinstance(base.agent, SFLConfig)
     agent = replace(base.agent, navigator=replace(base.agent.navigator, frontier=frontier))
     train = replace(base.train, steps=base.train.steps // 4)
     return replace(base, name=f"{base.name}-{frontier}-frontiers", agent=agent, train=train)

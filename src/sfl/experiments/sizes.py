@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConfig
 from sfl.baselines.mss.config import MSSConfig
-from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.method.config import SFLConfig
 from sfl.registry import AgentConfig
 from sfl.run.settings import Experiment, require_scale
 
@@ -22,7 +22,7 @@ def tiny(experiment: Experiment) -> Experiment:
 
 
 def _tiny_agent(agent: AgentConfig) -> AgentConfig:
-    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
+    if isinstance(agent, SFLConfig):
         return _tiny_sfl(agent)
     if isinstance(agent, ControllerConfig | SPTMConfig | SGMConfig | ECConfig):
         return _tiny_networks(agent)
@@ -31,15 +31,15 @@ def _tiny_agent(agent: AgentConfig) -> AgentConfig:
     return agent
 
 
-def _tiny_sfl(agent: SFLConfig | FrameSFLConfig | TabularConfig) -> AgentConfig:
+def _tiny_sfl(agent: SFLConfig) -> AgentConfig:
     landmarks = replace(agent.landmarks, start_step=400, add_every=100, update_every=100)
     metric = replace(agent.metric, networks="", retrieval=replace(agent.metric.retrieval, encoder="compact", hidden=32))
     agent = replace(agent, landmarks=landmarks, edges=replace(agent.edges, form_every=100), metric=metric)
-    if isinstance(agent, TabularConfig):
-        return replace(agent, solve_every=200)
+    if agent.states == "one-hot":
+        return replace(agent, exact=replace(agent.exact, solve_every=200))
     successor = replace(agent.successor, start_step=200, updates_per_step=0.05, batch_size=32)
     agent = replace(agent, successor=successor)
-    if isinstance(agent, FrameSFLConfig):  # the paper's encoder is a file that not everyone has made
+    if agent.states == "frames":  # the paper's encoder is a file that not everyone has made
         return replace(agent, frames=replace(agent.frames, encoder="compact"))
     features = replace(agent.features, start_step=100, stop_step=0, updates_per_step=0.05, batch_size=32)
     return replace(agent, features=features)

@@ -14,12 +14,13 @@ import torch
 
 from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.method.candidates import Candidate, Candidates
-from sfl.method.config import AnySFLConfig, FrameSFLConfig, SFLConfig, in_force
+from sfl.method.config import SFLConfig
 from sfl.method.edges import Edges, EdgeStatistics, form_edges
 from sfl.method.landmarks import Landmarks
 from sfl.method.learning import FrameRepresentation, LearnedRepresentation
 from sfl.method.planner import Planner
 from sfl.method.policy import FrozenPolicy, LocalPolicy
+from sfl.method.presets import resolve
 from sfl.method.reachability import Reachability, ReachabilityStates
 from sfl.method.states import PsiSource, Representation
 from sfl.method.tabular import TabularRepresentation
@@ -40,17 +41,16 @@ class Previous:
 class SFLAgent:
     """Successor Feature Landmarks."""
 
-    def __init__(self, config: AnySFLConfig, spec: EnvSpec, seed: int, device: str) -> None:
-        self.config = in_force(config)
+    def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: str) -> None:
+        self.config = resolve(config)
         self.spec, self._device = spec, torch.device(device)
         self._rng = spawn(seed, ["act"])["act"]
         self.representation: Representation
-        if isinstance(self.config, SFLConfig):
-            self.representation = LearnedRepresentation(self.config, spec, seed, self._device)
-        elif isinstance(self.config, FrameSFLConfig):
-            self.representation = FrameRepresentation(self.config, spec, seed, self._device)
+        if self.config.states == "one-hot":
+            self.representation = TabularRepresentation(self.config.exact, spec)
         else:
-            self.representation = TabularRepresentation(self.config, spec)
+            learned = FrameRepresentation if self.config.states == "frames" else LearnedRepresentation
+            self.representation = learned(self.config, spec, seed, self._device)
         self._reachability: Reachability | None = None  # R, in the ablation of the metric
         if self.config.metric.measure == "reachability":
             self._reachability = Reachability.start(self.config.metric, spec, seed, self._device)

@@ -15,7 +15,7 @@ from sfl.fast.graphed import ResidentSteps
 from sfl.fast.grid import FeatureCache
 from sfl.fast.layers import Pull
 from sfl.fast.windows import WindowTable
-from sfl.method.config import FrameSFLConfig, SFLConfig
+from sfl.method.config import SFLConfig
 from sfl.method.features import TimeContrastiveLearner
 from sfl.method.states import (
     FeatureStacks,
@@ -204,7 +204,7 @@ class FrozenRepresentation(GridStates):
 class FrameRepresentation(FrameStates):
     """A fixed encoder and n-step TD psi over a replay of features."""
 
-    def __init__(self, config: FrameSFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
+    def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
         self.config = config
         rngs = spawn(seed, ["init", "replay"])
         self._rng = rngs["replay"]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sfl.api import GOAL, Array, Decision, Observation
 from sfl.fast.cuda import Fetched, Replayed, to_device
-from sfl.method.config import EXACT, AnySFLConfig
+from sfl.method.config import EXACT, SFLConfig
 from sfl.method.landmarks import Landmarks, Localization
 from sfl.method.navigator import Navigator, Outcomes
 from sfl.method.planner import Planner
@@ -28,7 +28,7 @@ class LocalPolicy:
 
     def __init__(
         self,
-        config: AnySFLConfig,
+        config: SFLConfig,
         landmarks: Landmarks,
         planner: Planner,
         rng: np.random.Generator,

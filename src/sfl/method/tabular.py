@@ -1,4 +1,8 @@
-"""phi as one-hot vectors, psi solved exactly: what is left are the errors of the graph."""
+"""One-hot phi and exact psi (Eq. 1 and 4): what is left of the method's errors are those of the graph.
+
+Every distinct observation is a state of its own, so psi is the successor representation M of Eq. 1, solved from counts
+of transitions, and SFS is that of Eq. 4.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,15 @@ from torch import Tensor
 
 from sfl.api import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.errors import SflError
-from sfl.method.config import TabularConfig
+from sfl.method.config import ExactConfig
 from sfl.method.states import GridStates
 
 
 class TabularRepresentation(GridStates):
     """Numbers every distinct observation, counts its transitions, and solves psi = inv(I - gamma P) from them."""
 
-    def __init__(self, config: TabularConfig, spec: EnvSpec) -> None:
-        self.config, self.dim, self.device = config, config.states, torch.device("cpu")
+    def __init__(self, config: ExactConfig, spec: EnvSpec) -> None:
+        self.config, self.dim, self.device = config, config.capacity, torch.device("cpu")
         self._action_count = spec.action_count
         self._numbers: dict[bytes, int] = {}
         self._rows: list[Array] = []
@@ -70,7 +74,7 @@ class TabularRepresentation(GridStates):
         state.replay |= {"tabular.counts": counts.reshape(-1, 4)}
 
     def read_state(self, state: AgentState) -> None:
-        """Take up what `write_state` wrote; a slim copy without counts still acts."""
+        """Go on with what `write_state` wrote; a slim copy without counts still acts."""
         packed = state.networks["tabular.observations"]
         self._rows = list(np.frombuffer(packed.tobytes(), self._dtype).reshape(len(packed), *self._shape))
         self._numbers = {row.tobytes(): number for number, row in enumerate(self._rows)}
@@ -81,9 +85,7 @@ class TabularRepresentation(GridStates):
         key = observation.tobytes()
         if key not in self._numbers:
             if len(self._rows) == self.dim:
-                raise SflError(
-                    f"The tabular agent has met more than {self.dim} distinct observations; raise --agent.states."
-                )
+                raise SflError(f"There are more than {self.dim} distinct observations; raise --agent.exact.capacity.")
             self._numbers[key] = len(self._rows)
             self._rows.append(observation.copy())
         return self._numbers[key]

@@ -14,7 +14,7 @@ import numpy as np
 from sfl.baselines.config import ControllerConfig, ECConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.errors import CheckpointError, FileError
 from sfl.files import read_json
-from sfl.method.config import FrameSFLConfig, SFLConfig
+from sfl.method.config import SFLConfig
 from sfl.nn.weights import tensor_sizes
 from sfl.registry import AgentConfig
 from sfl.reproduce.plan import checkpoint_steps, run_folder
@@ -180,7 +180,7 @@ def _taken_over(run: RunFolder, others: Sequence[RunFolder]) -> tuple[str, ...]:
     named: dict[str, str] = {}
     if isinstance(agent, NetworkConfig):
         named = dict.fromkeys(("retrieval", "locomotion"), agent.networks)
-    elif isinstance(agent, FrameSFLConfig | SFLConfig):
+    elif isinstance(agent, SFLConfig):
         named = {"retrieval": agent.metric.networks}
     sources = [other.path.parts[-2:] for other in others if other != run]  # name and seed: folders of runs are moved
     return tuple(network for network, file in named.items() if Path(file).parts[-5:-3] in sources)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sfl.baselines.config import NetworkConfig
-from sfl.baselines.mss.config import MSSConfig
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, SflError, UsageError
 from sfl.files import read_json, write_text
-from sfl.method.config import FrameSFLConfig
+from sfl.method.config import SFLConfig
 from sfl.nn.weights import find_weights, read_card, require_networks
+from sfl.registry import frame_encoder
 from sfl.reproduce.tables import Entry, Table
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
@@ -58,11 +58,10 @@ def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
 
 def _look_for_weights(run: PlannedRun) -> None:
     agent = run.experiment.agent
-    if isinstance(agent, FrameSFLConfig):
-        read_card(find_weights(agent.frames.encoder))
-    if isinstance(agent, MSSConfig) and agent.states == "frames":
-        read_card(find_weights(agent.encoder))
-    networks = agent.metric.networks if isinstance(agent, FrameSFLConfig) else ""
+    _, encoder = frame_encoder(agent)
+    if encoder:
+        read_card(find_weights(encoder))
+    networks = agent.metric.networks if isinstance(agent, SFLConfig) else ""
     if isinstance(agent, NetworkConfig):
         networks = agent.networks
     if networks and not any(folder in Path(networks).parents for folder in run.after):

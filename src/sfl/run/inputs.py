@@ -29,14 +29,13 @@ from typing import Any
 
 from sfl import user_modules as modules
 from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
-from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, FileError, SflError, UsageError
 from sfl.files import json_in, read_bytes
-from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
+from sfl.method.config import SFLConfig
 from sfl.nn.frames import is_frame
 from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
-from sfl.registry import AgentConfig
+from sfl.registry import AgentConfig, frame_encoder, is_exact, with_frame_encoder
 from sfl.run.log import note
 from sfl.run.settings import Experiment
 from sfl.worlds.observations import ObservationKind
@@ -91,18 +90,9 @@ def _files(experiment: Experiment) -> Iterator[tuple[str, str, Path]]:
     """Setting, place of the copy, file."""
     for name, file in experiment.env.files().items():
         yield f"env.{name.partition('/')[0]}", name, file
-    setting, encoder = _encoder(experiment.agent)
+    setting, encoder = frame_encoder(experiment.agent)
     if encoder and encoder not in SHIPPED:
         yield setting, f"encoder/{Path(encoder).name}", Path(encoder)
-
-
-def _encoder(agent: AgentConfig) -> tuple[str, str]:
-    """The setting that names an encoder, and what it says; empty words: there is none."""
-    if isinstance(agent, FrameSFLConfig):
-        return "agent.frames.encoder", agent.frames.encoder
-    if isinstance(agent, MSSConfig) and agent.states == "frames":
-        return "agent.encoder", agent.encoder
-    return "", ""
 
 
 def _explorer(agent: AgentConfig) -> str:
@@ -161,8 +151,8 @@ def usable(run: Path, experiment: Experiment, whole: bool = True) -> Experiment:
         path = _present(run / FOLDER, one, whole)
         if path is None and whole:
             raise UsageError(_missing(run, one))
-        if path is not None and one.setting == _encoder(agent)[0]:
-            agent = _with_encoder(agent, str(path))
+        if path is not None and one.setting == frame_encoder(agent)[0]:
+            agent = with_frame_encoder(agent, str(path))
     return replace(experiment, env=env, agent=_with_explorer(_without_networks(agent), run, found.folder))
 
 
@@ -208,17 +198,11 @@ def _missing(run: Path, one: Input) -> str:
     )
 
 
-def _with_encoder(agent: AgentConfig, path: str) -> AgentConfig:
-    if isinstance(agent, FrameSFLConfig):
-        return replace(agent, frames=replace(agent.frames, encoder=path))
-    return replace(agent, encoder=path) if isinstance(agent, MSSConfig) and agent.states == "frames" else agent
-
-
 def _without_networks(agent: AgentConfig) -> AgentConfig:
     """Checkpoints have the networks that a run began with, as they have become since."""
     if isinstance(agent, NetworkConfig):
         return replace(agent, networks="")
-    if isinstance(agent, SFLConfig | FrameSFLConfig | TabularConfig):
+    if isinstance(agent, SFLConfig):
         return replace(agent, metric=replace(agent.metric, networks=""))
     return agent
 
@@ -273,11 +257,8 @@ def pretraining_of(agent: AgentConfig) -> list[Pretraining]:
     try:
         if isinstance(agent, NetworkConfig) and agent.networks:
             return _of_networks(Path(agent.networks))
-        if isinstance(agent, FrameSFLConfig):
-            return [_of_encoder(agent.frames.encoder)]
-        if isinstance(agent, MSSConfig) and agent.states == "frames":
-            return [_of_encoder(agent.encoder)]
-        return []
+        _, encoder = frame_encoder(agent)
+        return [_of_encoder(encoder)] if encoder else []
     except SflError:  # the file has gone since the run was made
         return [Pretraining("networks" if isinstance(agent, NetworkConfig) else "encoder", "a file that is gone")]
 
@@ -347,24 +328,17 @@ def describe_input(kind: ObservationKind, agent: AgentConfig) -> str:
 
 
 def _encoder_of(kind: ObservationKind, agent: AgentConfig) -> str:
-    if isinstance(agent, RandomConfig | TabularConfig):
+    if isinstance(agent, RandomConfig) or is_exact(agent):
         return "none"
     if kind.encoder is None:
         raise UsageError(kind.doubt)
-    shape = kind.space.shape
-    if isinstance(agent, FrameSFLConfig):
-        if not is_frame(shape):
-            raise UsageError(
-                f"{type(agent).__name__} looks at RGB pictures of 120x160, these observations are {kind.what}; "
-                f"use {type(agent).__name__.removeprefix('Frame')}."
-            )
-        return agent.frames.encoder
-    if isinstance(agent, MSSConfig) and agent.states == "frames":
+    shape, (_, encoder) = kind.space.shape, frame_encoder(agent)
+    if encoder:
         if not is_frame(shape):
             raise UsageError(
                 f'States "frames" are RGB pictures of 120x160, these observations are {kind.what}; use states "grid".'
             )
-        return agent.encoder
+        return encoder
     if isinstance(agent, NetworkConfig) and is_frame(shape):
         return agent.retrieval.encoder
     return ENCODERS[kind.encoder]

@@ -16,7 +16,7 @@ from sfl.api import Agent, EnvSpec, Observation, Policy
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, UsageError
 from sfl.files import read_json, write_text
-from sfl.method.config import recommended
+from sfl.method.presets import ours_grid
 from sfl.registry import AgentConfig, agent_name, make_agent, require_settings
 from sfl.run import checkpoint
 from sfl.run.compare import TaskSet, require_seed
@@ -59,7 +59,7 @@ class SFL:
         envs = _environments(env)
         worlds = {id(one.unwrapped) for one in envs}
         require(len(worlds) == len(envs), "The list holds one environment twice; make each anew.")
-        config = recommended() if config is None else require_settings(config)
+        config = ours_grid() if config is None else require_settings(config)
         line = describe_input(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
         note(line)

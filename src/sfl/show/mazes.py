@@ -22,8 +22,9 @@ from scipy.stats import rankdata
 
 from sfl.api import Array, Decision, FieldPolicy, Policy, Step
 from sfl.config import require
-from sfl.method.config import AnySFLConfig, EdgeConfig, in_force
+from sfl.method.config import EdgeConfig, SFLConfig
 from sfl.method.edges import EdgeStatistics, form_edges, unfiltered
+from sfl.method.presets import resolve
 from sfl.registry import wants_poses
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, load_run
@@ -565,7 +566,7 @@ def doom_figures(site: Site) -> dict[str, Plate]:
     run, agent, policy = site.run, site.run.experiment.agent, frozen(site.run)
     estimates, landmarks = values_policy(policy), len(run.landmark_poses) > 0
     alike = policy if isinstance(policy, SimilarityPolicy) else None
-    graph = alike is not None and landmarks and isinstance(agent, AnySFLConfig)
+    graph = alike is not None and landmarks and isinstance(agent, SFLConfig)
     walks = _walk(run, site.world) if graph or site.style.titled else None
     plates, missing = {"goals": goals_figure(site)}, []
     if site.style.titled and walks is not None:  # the paper has no such figure
@@ -574,7 +575,7 @@ def doom_figures(site: Site) -> dict[str, Plate]:
         plates["coverage"] = coverage_figure([site])
     else:
         missing.append("coverage (a slim copy does not say where training has been)")
-    if alike is not None and isinstance(agent, AnySFLConfig):
+    if alike is not None and isinstance(agent, SFLConfig):
         plates |= _similarity_figures(site, alike, agent.landmarks.localize_threshold)
         plates |= _graph_figures(site, agent, walks) if walks is not None and landmarks else {}
     if estimates is not None:
@@ -616,12 +617,12 @@ def _value_figures(site: Site, policy: FieldPolicy, oracle: bool) -> dict[str, P
     return {"uvfa-distances": heatmap_figure(site, seen, value_heat(values), about)}
 
 
-def _graph_figures(site: Site, agent: AnySFLConfig, walks: _Walks) -> dict[str, Plate]:
+def _graph_figures(site: Site, agent: SFLConfig, walks: _Walks) -> dict[str, Plate]:
     early = early_run(site.run)
     moments = [] if early is None else [(early, _walk(early, site.world).waypoints.legs)]
     moments.append((site.run, walks.waypoints.legs))
     figures = {
-        "landmark-graph": graph_figure(site, in_force(agent).edges),
+        "landmark-graph": graph_figure(site, resolve(agent).edges),
         "landmark-visits": visits_figure(site, early),
         "edge-success": edge_success_figure(site, moments),
     }

@@ -18,8 +18,9 @@ from sfl.baselines.config import SGMConfig, SPTMConfig
 from sfl.baselines.mss.config import MSSConfig
 from sfl.errors import CheckpointError, SflError
 from sfl.files import array_in, arrays_in
-from sfl.method.config import AnySFLConfig, NavigatorConfig, in_force
+from sfl.method.config import NavigatorConfig, SFLConfig
 from sfl.method.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
+from sfl.method.presets import resolve
 from sfl.registry import AgentConfig, field_score
 from sfl.run.folder import LAST
 from sfl.studio.answers import Document, NotHereError, encode, numbers, shares, whole
@@ -123,13 +124,13 @@ def edge_columns(arrays: Mapping[str, Array], agent: AgentConfig) -> dict[str, A
     keys = pair_key(used[0].astype(np.int64), used[1].astype(np.int64))
     order = np.argsort(keys)
     keys, counts, weights = keys[order], used[2][order], used[3][order]
-    if not isinstance(agent, AnySFLConfig) or "pairs" not in arrays:
+    if not isinstance(agent, SFLConfig) or "pairs" not in arrays:
         sources, targets = split_key(keys)
         unknown = np.full(len(keys), np.nan)
         return _named(sources, targets, counts, weights, np.ones(len(keys), bool), unknown)
     statistics = EdgeStatistics()
     statistics.load_state({name: arrays[name] for name in ("pairs", "failures")})
-    config = in_force(agent).edges
+    config = resolve(agent).edges
     everything = form_edges(statistics, unfiltered(config), len(arrays["origin"]))
     passed = pair_key(everything.sources, everything.targets)
     # Counts go on after edges were formed: one in force may have fallen below the median since.
@@ -192,7 +193,7 @@ def components(edges: Mapping[str, Array], count: int) -> Array:
 
 def frontier_of(visits: Array | None, agent: AgentConfig) -> tuple[list[int], str]:
     """The landmarks that trips of training mostly go to, and the rule in words."""
-    settings = in_force(agent) if isinstance(agent, AnySFLConfig) else agent
+    settings = resolve(agent) if isinstance(agent, SFLConfig) else agent
     config: NavigatorConfig | None = getattr(settings, "navigator", None)
     if config is None or visits is None:
         return [], "This method has no frontier."
@@ -212,8 +213,8 @@ def frontier_of(visits: Array | None, agent: AgentConfig) -> tuple[list[int], st
 def thresholds(arrays: Mapping[str, Array], agent: AgentConfig) -> Document:
     """Of the score, at which a view becomes a landmark and at which the agent is at one; and of edges."""
     found: Document = {"add": None, "localize": None, "edge": None}
-    if isinstance(agent, AnySFLConfig):
-        config = in_force(agent)
+    if isinstance(agent, SFLConfig):
+        config = resolve(agent)
         found |= {"add": config.landmarks.add_threshold, "localize": config.landmarks.localize_threshold}
         if "pairs" in arrays:
             pairs = arrays["pairs"]
