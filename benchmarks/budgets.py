@@ -1,4 +1,4 @@
-"""Print what each method was given and took as the table of docs/guides/reproduce.md, from benchmarks/results/budgets.csv.
+"""Print what each method was given and took as a table, from benchmarks/results/budgets.csv.
 
 python benchmarks/budgets.py [--add BUDGETS.csv]
 
@@ -13,6 +13,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from sfl.old_names import new_name
 from sfl.reproduce.budget import CSV_COLUMNS, time_words
 
 KEPT = Path(__file__).with_name("results") / "budgets.csv"
@@ -30,6 +31,7 @@ def read(path: Path) -> dict[str, list[Row]]:
     runs: dict[str, dict[str, list[Row]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
+            row |= {column: new_name(row[column]) for column in ("run", "source")}
             runs.setdefault(row["run"], {}).setdefault(row["table"], []).append(row)
     return {run: next(iter(tables.values())) for run, tables in runs.items()}
 
@@ -51,7 +53,7 @@ def table_lines(runs: dict[str, list[Row]]) -> Iterator[str]:
     for run, rows in sorted(runs.items()):
         phases = {row["phase"]: row for row in rows}
         within, before = phases["all in the maze"], phases["all before the maze"]
-        if not run.startswith("random-"):
+        if not run.endswith("-random"):
             trained, frozen = (_millions(within[f"parameters_{word}"]) for word in ("trained", "frozen"))
             cells = [*_spent(within), trained, frozen, *_spent(before)]
             yield f"| `{run}` | {within['seeds']} | {' | '.join(cells)} |"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sfl.old_names import new_name
 from sfl.reproduce.tables import TABLES, Column, Entry, Table, measure_of, paper_number
 from sfl.run.report import spread, summarise_runs
 
@@ -38,9 +39,9 @@ INDICATORS = {
 INTRODUCTION = """# Results
 
 The tables of [`sfl reproduce`](guides/reproduce.md), made by `python benchmarks/tables.py` from the rows in
-`benchmarks/results/`. A cell has our mean over seeds ± its standard error, the number of seeds, the commits that brought
-the rows (runs are of that code or older), and the paper's numbers; - means that there is none. Success is in percent at
-the last evaluation. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals. Rows without any run are
+`benchmarks/results/`. A cell has our mean over seeds ± its standard error, the number of seeds, the commits that
+brought the rows (runs are of that code or older), and the paper's numbers; - means that there is none. Success is in
+percent at the last evaluation. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals. Rows without any run are
 left out. What each method was given is in `benchmarks/results/budgets.csv`, how the rows came about in
 `benchmarks/NOTES.md`.
 
@@ -57,8 +58,8 @@ What to know of the cells in mazes:
 - Start-goal pairs are the authors' in sgm and test-1 and drawn by us in test-2, test-4 and test-6. Even on the authors'
   pairs in sgm the random policy has 75 / 33 / 16 here and 58 / 22 / 12 in the paper: ours and the paper's numbers are
   not of equally hard tasks.
-- SGM has the weaker of two measured settings of R; with four times its gradient steps it reached 98 / 70 / 40 instead of
-  92 / 54 / 32 on trial pairs in sgm (f383f45, [which](methods/controller.md#settings)).
+- SGM has the weaker of two measured settings of R; with four times its gradient steps it reached 98 / 70 / 40 instead
+  of 92 / 54 / 32 on trial pairs in sgm (f383f45, [which](methods/controller.md#settings)).
 - Most rows of [SPTM](methods/sptm.md#results) and [SGM](methods/sgm.md#results), also [with EC](methods/ec.md#results),
   are of code before repairs that their pages name. There are three pairs of pre-trained networks: in sgm the
   controller's row has another than SPTM's and SGM's, in ablation-ec those without EC another than those with it.
@@ -67,7 +68,7 @@ What to know of the cells in mazes:
 NOTES = {
     "curves-minigrid": """\
 Our settings were tuned on FourRoom, 3 and 4 rooms. In larger worlds they fall off: with one seed each, on the paper's
-task / any task, `sfl-multiroom-n6` reaches 99 / 56% and `sfl-multiroom-n8` 0 / 34% (150,000 and 200,000 steps,
+task / any task, `multiroom-n6-sfl` reaches 99 / 56% and `multiroom-n8-sfl` 0 / 34% (150,000 and 200,000 steps,
 97adb28, `benchmarks/results/minigrid-episodes.csv.gz`).""",
 }
 """What stands under a table."""
@@ -111,7 +112,7 @@ class Gathered:
         if path.is_file():
             with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
                 for row in csv.DictReader(file):  # in the order of steps
-                    self._last.setdefault(row["experiment"], {})[int(row["seed"])] = row
+                    self._last.setdefault(new_name(row["experiment"]), {})[int(row["seed"])] = row
 
     def code(self, run: str) -> str:
         """The commits that brought the rows of this name; empty where that is not known."""
@@ -134,7 +135,7 @@ def _commits(ages: Path, names: Sequence[str]) -> dict[str, str]:
     if not ages.is_file():
         return {}
     with ages.open(encoding="utf-8", newline="") as file:
-        return {row["experiment"]: row["commits"] for row in csv.DictReader(file) if row["file"] in names}
+        return {new_name(row["experiment"]): row["commits"] for row in csv.DictReader(file) if row["file"] in names}
 
 
 def table_lines(table: Table, gathered: Gathered, only_run: bool = False) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _numbers(
 
 
 def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
-    """A row for each experiment `METHOD-...` in mazes that has runs: levels from easy to hardest."""
+    """A row for each experiment `...-METHOD` in mazes that has runs: levels from easy to hardest."""
     yield "| experiment | seeds | success % | paper | code |"
     yield "|---|---|---|---|---|"
     known: set[str] = set()
@@ -182,7 +183,7 @@ def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
         for entry in table.entries:
             columns = [column for column in table.columns if column.place == entry.place]
             ours, seeds, paper = _numbers(table, entry, columns, gathered)
-            if seeds and entry.run not in known and "-doom-" in entry.run and entry.run.startswith(f"{method}-"):
+            if seeds and entry.run not in known and f"-spawn-{method}-" in f"{entry.run}-":
                 known.add(entry.run)
                 yield f"| `{entry.run}` | {seeds} | {ours} | {paper} | {gathered.code(entry.run)} |"
 

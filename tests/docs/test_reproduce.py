@@ -1,136 +1,19 @@
-"""docs/guides/reproduce.md and the scripts it names: the same runs, kept when finished, gathered at their last evaluation."""
+"""Programs in benchmarks/ that gather rows from runs, and budgets."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from sfl import experiments
 from sfl.errors import UsageError
 from sfl.run.evaluate import EPISODE_COLUMNS
-from sfl.seeding import core_count
 
-from .pages import ROOT, benchmark, read
-
-LISTS = {"minigrid": 14, "doom": 15}
-"""The tables, and how many experiments each has."""
-
-
-def script(*words: str, name: str = "minigrid.sh", python: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHON": python}
-    program = [str(ROOT / "benchmarks" / name), *words]
-    return subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize("table", LISTS)
-def test_the_page_lists_the_runs_of_a_table_as_the_presets_are(table: str) -> None:
-    planned = re.findall(r"^([a-z]+-[a-z0-9-]+) +(\d+)$", read(f"benchmarks/{table}.txt"), re.MULTILINE)
-    assert len(planned) == LISTS[table]
-    for name, seeds in planned:
-        train = experiments.get(name).train
-        row = f"| `sfl train {name} --seed S` | `{name}` | {train.steps:,} | {train.env_count} | {seeds} |"
-        assert row in read("docs/guides/reproduce.md"), f"docs/guides/reproduce.md needs: {row}"
-
-
-def test_a_pattern_that_matches_nothing_is_refused() -> None:
-    done = script("-e", "no-such-experiment")
-    assert done.returncode == 2
-    assert "No experiment matches 'no-such-experiment'." in done.stderr
-
-
-def test_a_list_that_is_missing_or_broken_is_refused(tmp_path: Path) -> None:
-    done = script("-j", "2", name="table.sh")
-    assert done.returncode == 2
-    assert "No list of experiments '-j'; give one such as benchmarks/minigrid.txt" in done.stderr
-    broken = tmp_path / "broken.txt"
-    broken.write_text("# a list\n\nsfl-fourroom 5 # fine\nrandom-fourroom\n")
-    done = script(str(broken), name="table.sh")
-    assert done.returncode == 2
-    assert done.stderr.endswith("not an experiment and its number of seeds: random-fourroom\n")
-
-
-@pytest.mark.skipif(shutil.which("taskset") is None or core_count() < 2, reason="needs taskset and two cores")
-def test_runs_at_once_have_cores_of_their_own(tmp_path: Path) -> None:
-    """A stand-in for Python writes down the cores of each run, while another runs beside it."""
-    python = tmp_path / "python"
-    python.write_text(
-        f"""#!/bin/sh
-case "$*" in
-    -c*) exec {sys.executable} "$@" ;;
-    *" train "*) taskset -cp $$ | sed 's/.*: //' >>{tmp_path}/cores; sleep 0.5 ;;
-esac
-"""
-    )
-    python.chmod(0o755)
-    words = ["-r", str(tmp_path / "runs"), "-e", "^random-fourroom", "-s", "4"]
-    done = script("-j", "2", "-c", "1", *words, python=str(python))
-    assert done.returncode == 0, done.stderr
-    lent = sorted(os.sched_getaffinity(0))
-    used = Counter((tmp_path / "cores").read_text().split())  # mostly twice each; one that is late lets the other pass
-    assert (set(used), used.total()) == ({str(lent[0]), str(lent[1])}, 4)
-
-    done = script("-j", "2", "-c", str(len(lent)), *words, python=str(python))
-    assert done.returncode == 2
-    assert f"-j 2 -c {len(lent)} needs {2 * len(lent)} cores; there are {len(lent)}." in done.stderr
-
-
-def test_a_line_of_a_list_has_options_and_a_name_of_its_own(tmp_path: Path) -> None:
-    """A stand-in for Python writes down how it was called."""
-    python, planned, runs = tmp_path / "python", tmp_path / "list.txt", tmp_path / "runs"
-    python.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\n')
-    python.chmod(0o755)
-    planned.write_text(
-        "sfl-fourroom 2\nsfl-fourroom 1 --name wider --agent.landmarks.add-threshold 0.6 # an ablation\n"
-    )
-    (runs / "wider" / "seed-0000").mkdir(parents=True)
-    done = script(str(planned), "-r", str(runs), "--", "--threads", "1", name="table.sh", python=str(python))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        f"done   {run}" for run in ("sfl-fourroom/seed-0000", "wider/seed-0000", "sfl-fourroom/seed-0001")
-    ]
-    first, broken_off, second, *_ = (tmp_path / "calls").read_text().splitlines()
-    assert first == f"-m sfl train sfl-fourroom --seed 0 --runs-dir {runs} --threads 1"
-    assert broken_off == f"-m sfl resume {runs}/wider/seed-0000"
-    assert second == first.replace("--seed 0", "--seed 1")
-    shutil.rmtree(runs / "wider")
-    script(str(planned), "-r", str(runs), "-e", "wider", name="table.sh", python=str(python))
-    called = f"-m sfl train sfl-fourroom --seed 0 --runs-dir {runs} --name wider --agent.landmarks.add-threshold 0.6"
-    assert called in (tmp_path / "calls").read_text().splitlines()
-
-
-@pytest.mark.slow
-def test_runs_are_made_once_and_gathered_at_their_end(tmp_path: Path) -> None:
-    runs, out, indicators = tmp_path / "runs", tmp_path / "results" / "episodes.csv", tmp_path / "indicators.csv"
-    words = ["-j", "2", "-r", str(runs), "-o", str(out), "-i", str(indicators)]
-    words += ["-e", "^random-fourroom", "-s", "1", "--", "--tiny"]
-    done = script(*words)
-    assert done.returncode == 0, done.stderr
-    assert "random-fourroom" in done.stdout
-    with out.open() as file:
-        rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == EPISODE_COLUMNS
-    # Two levels of four episodes; the evaluation halfway through training is left out.
-    assert {row["env_steps"] for row in rows} == {"1200"}
-    expected = [(level, str(pair)) for level in ("paper", "any") for pair in range(4)]
-    assert [(row["level"], row["pair"]) for row in rows] == expected
-    with indicators.open() as file:
-        assert [row["env_steps"] for row in csv.DictReader(file)] == ["600", "1200"]
-
-    first, config = out.read_text(), runs / "random-fourroom" / "seed-0000" / "config.json"
-    before = config.stat().st_mtime_ns
-    assert script(*words).returncode == 0
-    assert out.read_text() == first
-    assert config.stat().st_mtime_ns == before
+from .pages import benchmark
 
 
 def make_run(folder: Path, seed: int, planned: int = 200) -> Path:
@@ -252,12 +135,6 @@ def test_the_same_rows_are_the_same_bytes_compressed_or_not(tmp_path: Path, monk
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No run in"):
         benchmark("collect").find_runs([tmp_path])
-
-
-def test_the_table_of_budgets_is_that_of_the_rows() -> None:
-    program = benchmark("budgets")
-    made = "".join(f"{line}\n" for line in program.table_lines(program.read(program.KEPT)))
-    assert read("docs/guides/reproduce.md").count(made) == 1, f"python benchmarks/budgets.py:\n{made}"
 
 
 def test_budgets_of_more_runs_come_to_those_that_are_there(tmp_path: Path) -> None:

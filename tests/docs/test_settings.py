@@ -58,7 +58,12 @@ NAMED_IN_THE_PAPER = {
     },
     "In mazes": {
         *("successor.gamma", "successor.n-step", "successor.huber-delta", "successor.target-every"),
-        *("landmarks.add-threshold", "landmarks.localize-threshold", "landmarks.window", "landmarks.candidates-per-add"),
+        *(
+            "landmarks.add-threshold",
+            "landmarks.localize-threshold",
+            "landmarks.window",
+            "landmarks.candidates-per-add",
+        ),
         *("landmarks.add-every", "landmarks.update-every", "edges.threshold", "edges.k-nearest", "edges.temporal"),
         *("edges.form-every", "navigator.frontier-steps", "navigator.steps-per-landmark", "navigator.explore-steps"),
         *("train-epsilon", "eval-epsilon"),
@@ -85,7 +90,7 @@ def text(value: object) -> str:
 
 
 def column(names: tuple[str, ...]) -> dict[str, str]:
-    """option -> the values that these experiments have, in their order, each once; `-` where there is no such option."""
+    """option -> the values that these experiments have, in their order, each once."""
     found = [{word: text(value) for word, value in options(experiments.get(name).agent)} for name in names]
     words = dict.fromkeys(word for config in found for word in config)
     return {word: " / ".join(dict.fromkeys(config[word] for config in found if word in config)) for word in words}
@@ -96,7 +101,9 @@ def table(settings: Settings) -> list[dict[str, str]]:
     section = read(f"docs/methods/{settings.page}.md").partition(f"# {settings.section}\n")[2]
     lines = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("| option |"))
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[first:] if line[:1] == "|"]
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[first:] if line[:1] == "|"
+    ]
     return [row for cells in rows for row in _split(dict(zip(head, cells, strict=True)), settings.columns)]
 
 
@@ -133,8 +140,6 @@ def test_all_mazes_have_the_settings_of_the_table() -> None:
     for agent in ("sfl", "paper", "controller", "sptm", "sgm"):
         for spawn, first in zip(("random", "fixed"), MAZES, strict=True):
             others = [f"{place}-{agent}" for place in experiments.PLACES if place.endswith(f"-{spawn}-spawn")]
-            agents = [
-                dict(options(experiments.get(name).agent)) for name in others if name in experiments.names()
-            ]
+            agents = [dict(options(experiments.get(name).agent)) for name in others if name in experiments.names()]
             expected = dict(options(experiments.get(f"{first}-{agent}").agent))
             assert all({**one, "networks": ""} == {**expected, "networks": ""} for one in agents), (agent, spawn)
