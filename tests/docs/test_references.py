@@ -85,7 +85,7 @@ PARSED = [
     (page, words)
     for page in PAGES
     for words in commands(page)
-    if page != RUN_ELSEWHERE and words[0] == "sfl" and not words[1].startswith("-")
+    if page != RUN_ELSEWHERE and words[0] == "sfl" and not words[1].startswith("-") and "--help" not in words
 ]
 
 
