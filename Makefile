@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: .venv demo test check bench siege clean
+.PHONY: .venv demo test check docs bench siege clean
 
 .venv: $(STAMP)
 
@@ -23,9 +23,15 @@ check: .venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# The documentation as a site, in build/site
+docs: .venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# WHAT: minigrid, graph, encoders, doom, studio or all; ARGS: options such as --out FILE.csv
 bench: .venv
-	$(BIN)/sfl bench
+	$(BIN)/python -m benchmarks.bench $(or $(WHAT),all) $(ARGS)
 
 # SEED, CASES: as many cases as you like, from any seed on; KILLS=1000: kills alone, which go on where they were stopped
 siege: .venv

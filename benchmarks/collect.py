@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from sfl.errors import SflError, UsageError
+from sfl.old_names import new_name
 from sfl.run.chance import read_random
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
-from sfl.run.metrics import METRICS
+from sfl.run.metrics import metrics
 
 INDICATORS = tuple(
-    metric.name for metric in METRICS if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
+    metric.name for metric in metrics() if metric.name.startswith(("graph/", "explore/", "eval/waypoint", "memory/"))
 )
 """The leading indicators, which success follows from, and what the run took of the machine."""
 
@@ -46,6 +47,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 def read_body(run: Path) -> dict[str, Any]:
     """A run's config.json as it stands, so that runs of an older version, whose settings differ, are read too."""
     body: dict[str, Any] = json.loads(RunFolder(run).config.read_text())
+    body["experiment"]["name"] = new_name(body["experiment"]["name"])
     return body
 
 
@@ -126,7 +128,8 @@ def add_table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str], path: Pat
         if foreign or not set(columns[:3]) <= set(known.fieldnames or ()):
             what = f"foreign columns ({', '.join(foreign)})" if foreign else "no experiment, seed or steps"
             raise UsageError(f"{path} has {what}; write to a new file.")
-        cells = [[row.get(name) or "" for name in columns] for row in known]
+        rows_known = [{**row, "experiment": new_name(row["experiment"])} for row in known]
+        cells = [[row.get(name) or "" for name in columns] for row in rows_known]
     runs = {row[:2] for row in rows}
     numbered = ((experiment, int(seed), int(step), *rest) for experiment, seed, step, *rest in cells)
     return sorted([*(row for row in numbered if row[:2] not in runs), *rows], key=lambda row: row[:3])

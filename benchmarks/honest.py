@@ -28,10 +28,10 @@ from sfl.errors import SflError, UsageError
 from sfl.registry import make_agent
 from sfl.run.diagnosis import diagnose, read_facts
 from sfl.run.evaluate import evaluate
-from sfl.run.exams import EXAM, read_exam
-from sfl.run.folder import LoadedRun, config_spec, load_run
+from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
 from sfl.worlds import GymConfig, Task
+from sfl.worlds.exam import EXAM_FILE, read_exam
 
 HERE = Path(__file__).resolve().parent
 LEVELS = ("near", "middle", "far")
@@ -268,7 +268,7 @@ def thirds(truth: list[tuple[Any, int]]) -> dict[str, list[tuple[Any, int]]]:
 
 def wrong_distances(run: LoadedRun, goals: list[tuple[Any, int]], level: str) -> int:
     """Goals of the run's exam that are not there, or elsewhere than it says."""
-    exam = read_exam(run.folder.path / EXAM)
+    exam = read_exam(run.folder.path / EXAM_FILE)
     true = {seen.tobytes(): far for seen, far in goals}
     own = exam.of_level(level).tolist()
     return sum(true.get(exam.goals[goal].tobytes()) != int(exam.distances[goal]) for goal in own)
@@ -286,7 +286,7 @@ def posed(level: str, goals: list[tuple[Any, int]], budget: int) -> list[Task]:
 
 def examine(run: LoadedRun, name: str, world: World) -> list[Row]:
     """One row for each level."""
-    chance = make_agent(RandomConfig(), config_spec(world.env), run.seed, "cpu")
+    chance = make_agent(RandomConfig(), world.env.spec(), run.seed, "cpu")
     printed = [row for row in run.episode_rows() if row.env_steps == run.env_steps]
     findings = "; ".join(finding.name for finding in diagnose(read_facts(run.folder.path)))
     rows = []
@@ -341,7 +341,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("worlds", nargs="*", metavar="WORLD", help="cliff, lake, taxi, doorkey, pixels; by default all")
-    parser.add_argument("--steps", type=int, help="training steps; by default those of sfl-gym")
+    parser.add_argument("--steps", type=int, help="training steps; by default those of world-sfl")
     parser.add_argument("--tiny", action="store_true", help="train for seconds, to see that everything works")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs-dir", type=Path, default=Path("runs/honest"))
@@ -352,7 +352,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if strange := [name for name in options.worlds if name not in known]:
             raise UsageError(f"No world {strange[0]!r}; there are {', '.join(known)}.")
         for name in options.worlds or known:
-            experiment = experiments.get("sfl-gym")
+            experiment = experiments.get("world-sfl")
             if options.tiny:
                 experiment = experiments.tiny(experiment)
             if options.steps is not None:

@@ -32,7 +32,7 @@ settings.load_profile("repeatable")
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """FourRoom in seconds; landmarks recognise their surroundings, so that even so short a run has edges."""
-    experiment = experiments.tiny(experiments.get("sfl-fourroom"))
+    experiment = experiments.tiny(experiments.get("fourroom-sfl"))
     agent = experiment.agent
     assert isinstance(agent, SFLConfig)
     landmarks = replace(agent.landmarks, localize_threshold=0.5, add_threshold=0.999)

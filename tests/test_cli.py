@@ -28,7 +28,7 @@ from sfl.run.evaluate import EPISODE_COLUMNS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-TINY = ["train", "sfl-fourroom", "--tiny", "--device", "cpu"]
+TINY = ["train", "fourroom-sfl", "--tiny", "--device", "cpu"]
 
 
 def sfl(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "success %" in done.stdout
     assert "evaluated at" in done.stderr
-    return place / "runs" / "sfl-fourroom" / "seed-0003"
+    return place / "runs" / "fourroom-sfl" / "seed-0003"
 
 
 def test_figures_are_files_whatever_matplotlib_is_told_to_draw_on(run: Path, tmp_path: Path) -> None:
@@ -67,18 +67,18 @@ def test_train_makes_the_run_folder(run: Path) -> None:
     with (run / "episodes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == EPISODE_COLUMNS
-    assert {(row["experiment"], row["agent"], row["seed"]) for row in rows} == {("sfl-fourroom", "sfl", "3")}
+    assert {(row["experiment"], row["agent"], row["seed"]) for row in rows} == {("fourroom-sfl", "sfl", "3")}
     assert {row["level"] for row in rows} == {"paper", "any"}
 
 
 def test_same_seed_same_episodes(run: Path, tmp_path: Path) -> None:
     assert main([*TINY, "--seed", "3", "--runs-dir", str(tmp_path)]) == 0
-    again = tmp_path / "sfl-fourroom" / "seed-0003" / "episodes.csv"
+    again = tmp_path / "fourroom-sfl" / "seed-0003" / "episodes.csv"
     assert again.read_bytes() == (run / "episodes.csv").read_bytes()
 
 
 def test_a_run_goes_by_the_name_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "random-fourroom", "--tiny", "--runs-dir", str(tmp_path)]
+    words = ["train", "fourroom-random", "--tiny", "--runs-dir", str(tmp_path)]
     assert main([*words, "--name", "mine"]) == 0
     assert main(["report", str(tmp_path / "mine" / "seed-0000"), "--json"]) == 0
     assert {row["experiment"] for row in json.loads(capsys.readouterr().out.partition("seed-0000\n")[2])} == {"mine"}
@@ -97,10 +97,10 @@ def test_eval_and_report_print_json(run: Path, capsys: pytest.CaptureFixture[str
     assert main(["report", str(run), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert {row["random"]["episodes"] for row in report} == {4}
-    assert {finding["run"] for row in report for finding in row["findings"]} == {"sfl-fourroom seed 3"}
+    assert {finding["run"] for row in report for finding in row["findings"]} == {"fourroom-sfl seed 3"}
     assert [(row["experiment"], row["level"], row["seeds"]) for row in report] == [
-        ("sfl-fourroom", "paper", 1),
-        ("sfl-fourroom", "any", 1),
+        ("fourroom-sfl", "paper", 1),
+        ("fourroom-sfl", "any", 1),
     ]
 
 
@@ -148,14 +148,14 @@ def test_ctrl_c_saves_says_how_to_resume_and_resume_finishes(tmp_path: Path) -> 
         "1",
     ]
     process = subprocess.Popen(words, cwd=tmp_path, env=SOURCES, stderr=subprocess.PIPE, text=True)
-    path = tmp_path / "runs" / "sfl-fourroom" / "seed-0000"
+    path = tmp_path / "runs" / "fourroom-sfl" / "seed-0000"
     rows = path / "train.csv"
     while process.poll() is None and not (rows.exists() and rows.read_text().count("\n") > 20):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate()
     assert process.returncode == 130
-    assert "and saved; continue with `sfl resume runs/sfl-fourroom/seed-0000`" in complaint
+    assert "and saved; continue with `sfl resume runs/fourroom-sfl/seed-0000`" in complaint
     assert "Traceback" not in complaint
 
     done = json.loads((path / "checkpoints" / "last" / "format.json").read_text())["env_steps"]
@@ -167,21 +167,24 @@ def test_ctrl_c_saves_says_how_to_resume_and_resume_finishes(tmp_path: Path) -> 
 
 
 WRONG_USE = {
-    "sfl-fourrom": "No experiment 'sfl-fourrom'. Did you mean 'sfl-fourroom'?",
-    "sfl-fourroom --agent.landmarks.add-treshold 0.5": "Did you mean '--agent.landmarks.add-threshold'?",
-    "sfl-fourroom --agent.landmarks.add-threshold 7": "got 7",
-    "sfl-fourroom --train.steps many": "Error parsing --train.steps",
-    "sfl-fourroom --train.steps -1": "train.steps must be 0 or more, got -1",
-    "sfl-fourroom --env.spawn nowhere": "nowhere",
-    "sfl-fourroom --seed -1": "--seed must be 0 or more, got -1",
-    "sfl-fourroom --device tpu": "--device must be auto, cpu or cuda, got 'tpu'",
-    "sfl-fourroom --threads 0": "--threads must be 1 to 1,024, got 0",
-    "sfl-fourroom extra": "Did not expect 'extra' here",
-    "sfl-gym --env.id MountainCarContinuous-v0": "MountainCarContinuous-v0 has continuous actions",
-    "sfl-gym --env.id Pendulum-v1": "Pendulum-v1 has continuous actions",
-    "sfl-gym --env.id CartPol-v1": "Did you mean 'CartPole-v1'?",
-    "--seed 3": "Name the experiment first",
-    "": "Name the experiment first",
+    "fourrom": "No place 'fourrom'. Did you mean 'fourroom'?",
+    "fourroom --agent papr": "No agent 'papr'. Did you mean 'paper'?",
+    "fourroom --agent sgm": "There is no agent 'sgm' in fourroom; --agent can be sfl, paper, tabular, random, ec, mss.",
+    "fourroom-sfl --agent paper": "fourroom-sfl has the agent sfl already; leave out --agent paper",
+    "fourroom-sfl --agent.landmarks.add-treshold 0.5": "Did you mean '--agent.landmarks.add-threshold'?",
+    "fourroom-sfl --agent.landmarks.add-threshold 7": "got 7",
+    "fourroom-sfl --train.steps many": "Error parsing --train.steps",
+    "fourroom-sfl --train.steps -1": "train.steps must be 0 or more, got -1",
+    "fourroom-sfl --env.spawn nowhere": "nowhere",
+    "fourroom-sfl --seed -1": "--seed must be 0 or more, got -1",
+    "fourroom-sfl --device tpu": "--device must be auto, cpu or cuda, got 'tpu'",
+    "fourroom-sfl --threads 0": "--threads must be 1 to 1,024, got 0",
+    "fourroom-sfl extra": "Did not expect 'extra' here",
+    "world-sfl --env.id MountainCarContinuous-v0": "MountainCarContinuous-v0 has continuous actions",
+    "world-sfl --env.id Pendulum-v1": "Pendulum-v1 has continuous actions",
+    "world-sfl --env.id CartPol-v1": "Did you mean 'CartPole-v1'?",
+    "--seed 3": "Name the place first",
+    "": "Name the place first",
 }
 
 
@@ -216,7 +219,7 @@ def test_other_wrong_use_is_one_line(run: Path, tmp_path: Path, capsys: pytest.C
         ("eval", str(run), "--level", "hard"): "No level 'hard'",
         ("eval", str(run), "--episodes", "0"): "--episodes must be 1 to 100,000, got 0",
         ("eval", str(run), "--episodes", "few"): "Error parsing --episodes",
-        ("train", "sfl-fourroom", "--seed", "3", "--runs-dir", runs_dir): "exists already; continue it with",
+        ("train", "fourroom-sfl", "--seed", "3", "--runs-dir", runs_dir): "exists already; continue it with",
         ("bench", "nothing"): "nothing",
     }.items():
         assert main(list(words)) == 2, words
@@ -276,8 +279,8 @@ def test_a_checkpoint_that_does_not_fit_is_one_line_from_every_command(
 
 
 def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "tabular-fourroom", "--tiny", "--device", "cpu", "--runs-dir", str(tmp_path)]) == 0
-    folder, slim = tmp_path / "tabular-fourroom" / "seed-0000", tmp_path / "slim"
+    assert main(["train", "fourroom-tabular", "--tiny", "--device", "cpu", "--runs-dir", str(tmp_path)]) == 0
+    folder, slim = tmp_path / "fourroom-tabular" / "seed-0000", tmp_path / "slim"
     assert main(["export", str(folder), "--out", str(slim)]) == 0
     capsys.readouterr()
     results = []
@@ -292,7 +295,7 @@ def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest
 
 def test_bench_writes_its_rows_into_a_folder_that_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"benchmark": "graph", "name": "one", "value": 2.5, "unit": "ms", "must": "", "held": ""}
-    monkeypatch.setattr("benchmarks.bench.command.bench", lambda name, experiments, doom: [row])
+    monkeypatch.setattr("benchmarks.bench.__main__.bench", lambda name, experiments, doom: [row])
     out = tmp_path / "not" / "yet" / "graph.csv"
     assert main(["bench", "graph", "--out", str(out)]) == 0
     assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"
@@ -309,13 +312,13 @@ def test_help_and_wrong_words_are_answered_without_torch(tmp_path: Path) -> None
 
 def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert "sfl train EXPERIMENT" in capsys.readouterr().out
+    assert "train PLACE" in capsys.readouterr().out
     assert main([]) == 2
     capsys.readouterr()
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"sfl {metadata.version('sfl')}\n"
     assert main(["list"]) == 0
-    assert "sfl-fourroom" in capsys.readouterr().out
+    assert "fourroom " in capsys.readouterr().out
     main(["doctor"])
     shown = capsys.readouterr().out
     for world in ("FourRoom", "DoomMaze"):
@@ -341,7 +344,7 @@ def test_an_output_that_is_closed_is_no_error() -> None:
 
 def test_help_of_an_experiment_shows_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["train", "sfl-fourroom", "--help"])
+        main(["train", "fourroom-sfl", "--help"])
     assert not stop.value.code
     shown = capsys.readouterr().out
     for option in ("--agent.landmarks.add-threshold", "--env.spawn", "--train.steps", "--eval.episodes", "--tiny"):
@@ -362,9 +365,9 @@ def test_demo_compares_with_the_random_policy_and_names_its_files(
 def test_scale_multiplies_the_steps(tmp_path: Path) -> None:
     from sfl import experiments
 
-    steps = experiments.tiny(experiments.get("random-fourroom")).train.steps
-    assert main(["train", "random-fourroom", "--tiny", "--scale", "0.5", "--runs-dir", str(tmp_path)]) == 0
-    config = json.loads((tmp_path / "random-fourroom" / "seed-0000" / "config.json").read_text())
+    steps = experiments.tiny(experiments.get("fourroom-random")).train.steps
+    assert main(["train", "fourroom-random", "--tiny", "--scale", "0.5", "--runs-dir", str(tmp_path)]) == 0
+    config = json.loads((tmp_path / "fourroom-random" / "seed-0000" / "config.json").read_text())
     assert config["experiment"]["train"]["steps"] == round(steps / 2)
 
 

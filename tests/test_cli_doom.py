@@ -18,7 +18,7 @@ from sfl import experiments
 from sfl.cli import main
 from sfl.config import from_json, to_json
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, world_name
+from sfl.worlds import DoomConfig
 
 from .run.dooms import PAIRS, pairs_file
 
@@ -27,10 +27,10 @@ SOURCES = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
 
 def test_train_and_report_in_the_small_maze(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = str(tmp_path / "runs")
-    assert main(["train", "random-doom-small-random", "--tiny", "--device", "cpu", "--runs-dir", runs]) == 0
+    assert main(["train", "small-random-spawn-random", "--tiny", "--device", "cpu", "--runs-dir", runs]) == 0
     out, _ = capsys.readouterr()
     assert "their success %" in out
-    run = tmp_path / "runs" / "random-doom-small-random" / "seed-0000"
+    run = tmp_path / "runs" / "small-random-spawn-random" / "seed-0000"
     assert out.splitlines()[-1] == str(run)
     with (run / "episodes.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -49,13 +49,13 @@ def refusals(folder: Path) -> dict[str, str]:
     in_wall = pairs_file(folder, levels={**PAIRS, "easy": inside})
     elsewhere = pairs_file(folder, maze="rooms")
     (folder / "flat.txt").write_text("name: flat\ncell: 64\nheading: 0\n\n####\n#S.#\n#..\n")
-    random = "random-doom-random --env.maze"
+    random = "maze-random-spawn-random --env.maze"
     return {
         f"{random} smal": "No maze 'smal'. Did you mean 'small'?",
         f"{random} {folder}/none.wad": "Cannot read the maze from",
         f"{random} {folder}/flat.txt": "Layout flat: row 3 has 3 cells, row 1 has 4; make them equal.",
-        "random-doom-sgm-random": "The maze 'sgm' is the paper's: name the folder that holds sgm-base.wad by",
-        "random-doom-sgm-random --env.maze-dir no-such-folder": "No folder no-such-folder to read the paper's mazes",
+        "sgm-random-spawn-random": "The maze 'sgm' is the paper's: name the folder that holds sgm-base.wad by",
+        "sgm-random-spawn-random --env.maze-dir no-such-folder": "No folder no-such-folder to read the paper's mazes",
         f"{random} small --env.pairs {elsewhere}": "holds pairs for another maze: 'rooms', not 'small'",
         f"{random} small --env.pairs {in_wall}": "the start (10.0, 10.0) of easy pair 0 is inside a wall",
         f"{random} small --env.pairs none.json": "Cannot read the pairs file none.json",
@@ -65,8 +65,8 @@ def refusals(folder: Path) -> dict[str, str]:
         f"{random} small --env.max-steps 0": "max_steps must be at least 1, got 0",
         f"{random} small --env.texture-seed -1": "The seed of textures must be 0 or more, got -1",
         f"{random} small --env.texture-kind tests": "tests",
-        "random-doom-smal-random": "Did you mean 'random-doom-small-random'?",
-        "random-doom-fixed --env.maz small": "Did you mean '--env.maze'?",
+        "smal-random-spawn-random": "Did you mean 'small-random-spawn-random'?",
+        "maze-fixed-spawn-random --env.maz small": "Did you mean '--env.maze'?",
     }
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
     games, place = tmp_path / "games", tmp_path / "place"
     games.mkdir()
     place.mkdir()
-    words = ["train", "random-doom-random", "--tiny", "--train.steps", "1000000", "--train.log-every", "10"]
+    words = ["train", "maze-random-spawn-random", "--tiny", "--train.steps", "1000000", "--train.log-every", "10"]
     words += ["--env.pairs", pairs_file(tmp_path), "--train.eval-every", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "sfl", *words],
@@ -113,7 +113,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    path = place / "runs" / "random-doom-random" / "seed-0000"
+    path = place / "runs" / "maze-random-spawn-random" / "seed-0000"
     rows = path / "train.csv"
     while process.poll() is None and not (rows.exists() and rows.read_text().count("\n") > 5):
         time.sleep(0.05)
@@ -121,7 +121,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate()
     assert process.returncode == 130
-    assert "and saved; continue with `sfl resume runs/random-doom-random/seed-0000`" in complaint
+    assert "and saved; continue with `sfl resume runs/maze-random-spawn-random/seed-0000`" in complaint
     assert "Traceback" not in complaint
     assert processes_of(games) == []
     assert list(games.iterdir()) == []
@@ -129,44 +129,37 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
     assert [file.name for file in place.iterdir()] == ["runs"]
 
 
-def test_experiments_that_differ_in_the_maze_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_is_short_and_names_every_maze(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 60
-    (random,) = [line for line in lines if line.startswith("random-doom-MAZE-random")]
-    assert random.rstrip().endswith("MAZE: corridors, large, office, open, rooms, small, star, sgm, test-2, test-6")
-    (fixed,) = [line for line in lines if line.startswith("random-doom-MAZE-fixed")]
-    assert fixed.rstrip().endswith("star, test-1, test-4")
-    (generic,) = [line for line in lines if line.startswith("random-doom-fixed")]
+    assert len(lines) <= 30
+    (random,) = [line for line in lines if line.startswith("MAZE-random-spawn")]
+    assert "corridors, large, office, open, rooms, small, star, sgm, test-2, test-6" in random
+    (fixed,) = [line for line in lines if line.startswith("MAZE-fixed-spawn")]
+    assert fixed.endswith("star, test-1, test-4")
+    (generic,) = [line for line in lines if line.startswith("maze-fixed-spawn")]
     assert "--env.maze NAME|FILE" in generic
 
 
 def test_every_maze_has_its_experiment_with_the_levels_of_its_spawn() -> None:
-    found = [experiments.get(name) for name in experiments.names() if "-doom-" in name]
-    counts = Counter(experiment.name.split("-doom-")[0] for experiment in found)
-    # The small one, and no paper's for any maze; two ablations of frontiers each; the controller also with random spawn
-    # in a maze of fixed spawn, and the memories also with walks of the one and tasks of the other.
-    single = {"random": 21, "sfl": 24, "paper": 21, "controller": 6, "mss": 2, "mss-oracle": 1, "ec": 9}
-    assert counts == single | {"reachability": 1} | {
-        f"{before}{memory}{after}": number
-        for memory in ("sptm", "sgm")
-        for before, after, number in (("", "", 5), ("", "-rs", 1), ("ec-", "", 2))
-    }
-    for experiment in found:
-        env = experiment.env
+    found = [experiment for experiment in experiments.EXPERIMENTS.values() if isinstance(experiment.env, DoomConfig)]
+    agents = [experiments.words(experiment.name)[1:3] for experiment in found]
+    # Variants of frontiers, of R as the metric, of the oracle and of walks from anywhere are among them; the controller
+    # is also there with random spawn in a maze of fixed spawn.
+    counts = Counter(words[1] if words[:1] == ["--agent"] else "sfl" for words in agents)
+    single = {"random": 21, "sfl": 24, "paper": 22, "controller": 6, "mss": 3, "ec": 9}
+    assert counts == single | {"sptm": 6, "sgm": 6, "ec-sptm": 2, "ec-sgm": 2}
+    for experiment, words in zip(found, agents, strict=True):
+        env, agent = experiment.env, words[1] if words[:1] == ["--agent"] else "sfl"
         assert isinstance(env, DoomConfig)
-        plain = experiment.name.removesuffix("-inverse-visits-frontiers").removesuffix("-uniform-frontiers")
-        assert plain.endswith(("-small", env.pairs or env.spawn))
         assert len(experiment.eval.levels) == {"random": 3, "fixed": 4}[env.pairs or env.spawn]
         lengths = {"sfl": 500, "ec": 500, "controller": 500 if env.spawn == "random" else 2_500}
-        family = experiment.name.split("-doom-")[0]
-        memory = "sptm" in family or "sgm" in family
-        assert env.max_steps == (200 if memory else lengths.get(family, 2_500))
-        assert experiment.eval.episodes == (5 if family == "ec" else 50)  # which has no use for goals
+        assert env.max_steps == (200 if "sptm" in agent or "sgm" in agent else lengths.get(agent, 2_500))
+        assert experiment.eval.episodes == (5 if agent == "ec" else 50)  # which has no use for goals
         assert from_json(Experiment, to_json(experiment)) == experiment
 
 
 def test_worlds_are_told_apart_by_maze_and_textures() -> None:
-    names = {world_name(DoomConfig(maze, texture_seed=seed)) for maze in ("small", "rooms") for seed in (None, 1)}
+    names = {DoomConfig(maze, texture_seed=seed).world_name() for maze in ("small", "rooms") for seed in (None, 1)}
     assert len(names) == 4
-    assert world_name(DoomConfig("small")) == world_name(DoomConfig("small", spawn="fixed", texture_seed=5))
+    assert DoomConfig("small").world_name() == DoomConfig("small", spawn="fixed", texture_seed=5).world_name()

@@ -1,4 +1,4 @@
-"""The short form of the siege (docs/reference/reliability.md): a few hostile cases of most families, and no promise is broken."""
+"""The short form of the siege (reliability.md): a few hostile cases of most families, and no promise is broken."""
 
 from __future__ import annotations
 

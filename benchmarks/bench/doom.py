@@ -8,24 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from benchmarks.bench.growth import ring_statistics
-from benchmarks.bench.rows import Row, row
-from benchmarks.bench.timing import Stopwatch, waited_for
-from benchmarks.bench.usable import usable_encoder
+from benchmarks.bench.encoders import usable_encoder
+from benchmarks.bench.graph import ring_statistics
+from benchmarks.bench.measuring import Row, Stopwatch, row, waited_for
 
 from sfl.config import require
 from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig
 from sfl.method.learning import FrameRepresentation
 from sfl.method.states import FeatureStacks
-from sfl.run.folder import config_spec
+from sfl.run.evaluate import open_world
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
-from sfl.run.worlds import open_world
 from sfl.seeding import core_count, draw_seed, spawn
 from sfl.worlds import DoomConfig
 from sfl.worlds.doom.pool import GamePool
@@ -79,7 +77,7 @@ class DoomBench:
     def env(self) -> DoomConfig:
         """The maze."""
         env = DoomConfig() if self.experiment is None else self.experiment.env
-        require(isinstance(env, DoomConfig), "`sfl bench doom` measures in ViZDoom; choose an experiment of it.")
+        require(isinstance(env, DoomConfig), "`benchmarks.bench doom` measures in ViZDoom; choose an experiment of it.")
         assert isinstance(env, DoomConfig)
         return env
 
@@ -89,9 +87,9 @@ class DoomBench:
         First come some random steps of every game: psi is learned from such steps alone.
         """
         config = FrameSFLConfig() if self.experiment is None else self.experiment.agent
-        require(isinstance(config, FrameSFLConfig), "`sfl bench doom` measures SFL over frames.")
+        require(isinstance(config, FrameSFLConfig), "`benchmarks.bench doom` measures SFL over frames.")
         assert isinstance(config, FrameSFLConfig)
-        require(config.metric.measure == "sfs", "`sfl bench doom` measures SFL with SFS as its metric.")
+        require(config.metric.measure == "sfs", "`benchmarks.bench doom` measures SFL with SFS as its metric.")
         return replace(
             config,
             frames=replace(config.frames, encoder=encoder),
@@ -122,9 +120,6 @@ def measure_doom(bench: DoomBench) -> list[Row]:
             note(f"whole loop, {bench.env_count} games, {landmarks:,} landmarks")
             rows += _whole_loop(bench, encoder, landmarks, best)
     return rows
-
-
-# ---- the bare simulator
 
 
 def _bare_simulator(bench: DoomBench) -> tuple[list[Row], float]:
@@ -166,26 +161,22 @@ def rate_of(turn: Callable[[], int], seconds: float) -> float:
     return counted / (time.perf_counter() - begin)
 
 
-# ---- the whole loop
-
-
 class DoomLoop:
-    """Act, observe, update, as `sfl train` does, without evaluation and disk."""
+    """The loop of `sfl train` without evaluation and disk."""
 
     def __init__(self, bench: DoomBench, encoder: str, landmarks: int) -> None:
         world, count = open_world(bench.env), bench.env_count
         self.config = bench.agent(encoder, landmarks)
-        self.agent = SFLAgent(self.config, config_spec(bench.env, count), 0, bench.device)
+        self.agent = SFLAgent(self.config, bench.env.spec(count), 0, bench.device)
         fill_landmarks(self.agent, landmarks)
         self._session = world.session(count, FreeEpisodes(spawn(0, ["env"])["env"]), goal_terminates=False)
-        self._steps = rollout(self.agent, self._session)
+        self._steps = rollout(self.agent, self._session, learner=self.agent)
         self._window, self._poses = MetricWindow(), PoseLog(world.squares())
 
     def step(self) -> int:
         """One step of half of the games, and the learning that it calls for; returns how many decisions it was."""
         step = next(self._steps)
-        self.agent.observe(step.transitions)
-        self._window.add(self.agent.update())
+        self._window.add(step.metrics)
         self._poses.add(step.poses)
         return len(step.poses)
 
@@ -207,17 +198,17 @@ class DoomLoop:
 
 def fill_landmarks(agent: SFLAgent, count: int) -> None:
     """Landmarks of random states in a graph of six edges each."""
-    memory, source = agent.memory, agent.representation
+    known, source = agent.landmarks, agent.representation
     assert isinstance(source, FrameRepresentation)
     generator = torch.Generator().manual_seed(draw_seed(spawn(0, ["landmarks"])["landmarks"]))
     states = torch.randn(count, source.state_dim, generator=generator).numpy()  # features have mean 0 and deviation 1
     for index in range(count):
-        memory.set.add(index, 0)
-    filled = memory.state() | {"observations": states}
+        known.set.add(index, 0)
+    filled = known.state() | {"observations": states}
     filled["psi"] = np.zeros((count, source.dim), np.float32)
-    filled["history"] = np.zeros((memory.config.window, 0, count), np.float32)
-    memory.load_state(filled)
-    memory.refresh(source)
+    filled["history"] = np.zeros((known.config.window, 0, count), np.float32)
+    known.load_state(filled)
+    known.refresh(source)
     agent.statistics = ring_statistics(count)
     agent._form_edges()
 
@@ -266,7 +257,7 @@ def _shares(loop: DoomLoop, seconds: float) -> dict[str, float]:
 
 def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     """Time of each piece of work by itself, waited for."""
-    source, memory = loop.agent.representation, loop.agent.memory
+    source, known = loop.agent.representation, loop.agent.landmarks
     assert isinstance(source, FrameRepresentation)
     envs = np.arange(-(-bench.env_count // 2))
     frames = np.random.default_rng(0).integers(0, 256, size=(len(envs), 120, 160, 3), dtype=np.uint8)
@@ -284,9 +275,9 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
     actions: dict[str, Callable[[], int]] = {
         "a gradient step": learn,
         f"encoding {len(envs)} frames": repeated(lambda: source.perceive(frames, envs)),
-        f"localizing {len(envs)} states": repeated(lambda: memory.see(source, states, envs)),
+        f"localizing {len(envs)} states": repeated(lambda: known.localize(source, states, envs).decisions()),
     }
     with torch.no_grad():
         turns = {name: waited_for(action, bench.device) for name, action in actions.items()}
         rates = {name: rate_of(turn, 0.1 * bench.seconds) for name, turn in turns.items()}
-    return [row("doom", f"{memory.set.count} landmarks: {name}", 1e3 / rate, "ms") for name, rate in rates.items()]
+    return [row("doom", f"{known.set.count} landmarks: {name}", 1e3 / rate, "ms") for name, rate in rates.items()]

@@ -6,21 +6,23 @@ Raw observations in a ring of bytes, vectorised sampling, every observation of a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from benchmarks.bench.loops import Subject
 from minigrid.wrappers import FullyObsWrapper
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Transitions
-from sfl.method.features import FeatureConfig
-from sfl.method.successor import SuccessorConfig
-from sfl.run.folder import env_spec
+from sfl.method.config import FeatureConfig, SuccessorConfig
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import make_env
+from sfl.worlds.gym import env_spec
 from sfl.worlds.session import Env
+
+if TYPE_CHECKING:
+    from benchmarks.bench.grids import Subject
 
 
 class PlainReplay:

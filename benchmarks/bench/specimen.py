@@ -19,9 +19,9 @@ from sfl.run import checkpoint, folder
 from sfl.run.folder import RunFolder
 from sfl.run.machine import system_facts
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
-from sfl.run.worlds import MazeWorld
 from sfl.seeding import spawn
-from sfl.worlds import DoomConfig, world_name
+from sfl.worlds import DoomConfig
+from sfl.worlds.doom.world import MazeWorld
 
 STEPS = 200_000
 LEVELS = ("easy", "medium", "hard")
@@ -52,15 +52,15 @@ def make_specimen(path: Path, size: Size | None = None, maze: str = "large") -> 
     world = MazeWorld(env)
     world.save_tasks(made.path, experiment.eval)
     _write_tables(made)
-    spec, rng = folder.config_spec(env), spawn(0, ["specimen"])["specimen"]
-    poses = np.column_stack([world.places.free.sample(rng, size.landmarks), rng.uniform(0, 360, size.landmarks)])
-    poses = poses[np.argsort(np.hypot(*(poses[:, :2] - world.places.maze.start[:2]).T))].astype(np.float32)
+    spec, rng = env.spec(), spawn(0, ["specimen"])["specimen"]
+    poses = np.column_stack([world.sampler.free.sample(rng, size.landmarks), rng.uniform(0, 360, size.landmarks)])
+    poses = poses[np.argsort(np.hypot(*(poses[:, :2] - world.sampler.maze.start[:2]).T))].astype(np.float32)
     trail = poses[_walk(len(poses), rng)]
     for share in (*MOMENTS, 1.0):
         count = round(share * size.landmarks)
         state = _state(agent, spec, poses[:count], round(share * size.edges), round(share * STEPS), rng)
         kept = checkpoint.Checkpoint(
-            state, world_name(env), spec, round(share * STEPS), poses=(trail,), landmark_poses=poses[:count]
+            state, env.world_name(), spec, round(share * STEPS), poses=(trail,), landmark_poses=poses[:count]
         )
         place = made.last if share == 1.0 else made.history(round(share * STEPS))
         checkpoint.save(place, kept, "slim" if share == 1.0 else "small")

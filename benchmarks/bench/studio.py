@@ -1,4 +1,4 @@
-"""`sfl bench studio`: what the server costs while nobody clicks, and how long a graph and a field take at full size."""
+"""What the server costs while nobody clicks, and how long a graph and a field take at full size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.bench.rows import Row, row
+from benchmarks.bench.measuring import Row, row
 from benchmarks.bench.specimen import Size, make_specimen
 
 from sfl.errors import SflError

@@ -121,7 +121,7 @@ def _compare(sfl: Any, dice: random.Random, values: list[Any]) -> None:
     agent = sfl.SFL("sfl/FourRoom-v0", device="cpu").learn(50).agent
     from sfl import experiments
 
-    tasks = sfl.tasks_of(experiments.get("sfl-fourroom"), seed=0, episodes=2)
+    tasks = sfl.tasks_of(experiments.get("fourroom-sfl"), seed=0, episodes=2)
     pair = dice.choice(((values[0], tasks), (agent, values[0]), (values[0], values[1])))
     sfl.evaluate(*pair)
 
@@ -129,7 +129,7 @@ def _compare(sfl: Any, dice: random.Random, values: list[Any]) -> None:
 def _tasks(sfl: Any, dice: random.Random, values: list[Any]) -> None:
     from sfl import experiments
 
-    experiment = experiments.get("sfl-fourroom")
+    experiment = experiments.get("fourroom-sfl")
     if dice.random() < 0.4:
         sfl.tasks_of(values[0])
     elif not isinstance(values[0], int) or values[0] < 10**5:

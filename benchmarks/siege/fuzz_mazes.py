@@ -19,7 +19,7 @@ GAMES = Limits(seconds=15)
 """For commands that start games where the maze can be played."""
 TRAIN = [
     "train",
-    "random-doom-random",
+    "maze-random-spawn-random",
     "--tiny",
     "--device",
     "cpu",

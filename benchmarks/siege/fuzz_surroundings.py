@@ -49,7 +49,7 @@ COMMANDS = (
     ["plot", "run"],
     ["maze", "--help"],
     ["report", "日本語"],
-    ["trian", "sfl-fourroom"],
+    ["trian", "fourroom-sfl"],
     ["--version"],
     ["export", "run", "--out", "é ü"],
 )

@@ -7,7 +7,7 @@ import sys
 COMMAND = (sys.executable, "-m", "sfl")
 """sfl as a real command."""
 
-GRID, GYM, MAZE, RANDOM = "sfl-fourroom", "sfl-gym", "sfl-doom-small", "random-fourroom"
+GRID, GYM, MAZE, RANDOM = "fourroom-sfl", "world-sfl", "laptop-maze-sfl", "fourroom-random"
 """Experiments."""
 
 CONFIG, SYSTEM, TASKS = "config.json", "system.json", "tasks.json"

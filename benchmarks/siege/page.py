@@ -1,4 +1,4 @@
-"""`python -m benchmarks.siege.page`: the tables of docs/reference/reliability.md, from the rows in `benchmarks/results/`."""
+"""`python -m benchmarks.siege.page`: the tables of reliability.md, from the rows in `benchmarks/results/`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Long runs, watched from outside: memory, descriptors, and files outside of the run folder.
 
-    python -m benchmarks.siege.soak --minutes 45 --run sfl-fourroom
-    python -m benchmarks.siege.soak --minutes 45 --run sfl-doom-small
+    python -m benchmarks.siege.soak --minutes 45 --run fourroom-sfl
+    python -m benchmarks.siege.soak --minutes 45 --run laptop-maze-sfl
     python -m benchmarks.siege.soak --minutes 45 --studio 20000
 
 The replay is made so small that it is full in the first minutes. Rows, thinned, are appended to

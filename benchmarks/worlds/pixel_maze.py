@@ -1,6 +1,6 @@
 """A maze of 15x15 cells drawn in 84x84 pixels, as a module of a user's own would register it.
 
-sfl train sfl-gym --env.id pixel_maze:PixelMaze-v0        # in this folder
+sfl train world-sfl --env.id pixel_maze:PixelMaze-v0        # in this folder
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfl.run import stopping as starting
+from sfl.run import stopping
 
-if starting.is_command():
-    starting.begin()
+if stopping.is_command():
+    stopping.at_work.begin()
 
 import sfl.worlds  # noqa: F401  (registers the environments)
 

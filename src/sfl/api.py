@@ -1,11 +1,12 @@
 """What passes between worlds, methods and runs.
 
-First what an agent gets and gives (`Transitions`, `AgentState`, `Explanation`), then what a method is (`Policy`,
+First what an agent gets and gives (`Transitions`, `AgentState`, `Decision`), then what a method is (`Policy`,
 `Agent`), then episodes and the sessions that carry them out, which only a run sees: they know true poses.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -73,14 +74,23 @@ class EnvSpec:
     env_count: int = 1
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """What a policy thinks it is doing in one environment, for reports, plots and videos."""
+@dataclass(kw_only=True)
+class Decision:
+    """One decision in one environment: what was seen, where to go, and what for; reports, plots and films read it."""
 
     localized: int | None = None
     """The landmark the agent believes to be at, or None."""
+    nearest: int | None = None
+    """The most similar landmark, whatever the threshold; None without landmarks."""
+    similarity: float = -math.inf
+    """The highest similarity to any landmark."""
+    ahead: tuple[float, ...] = ()
+    """Similarity to the next waypoints of its route, where it was asked for."""
     target: int | None = None
-    """The landmark it walks to now; the goal itself is `GOAL`."""
+    """The waypoint it walks to now; the goal itself is `GOAL`."""
+    heading: int | None = None
+    """What its action leads to, for methods with a local policy: the target, or a waypoint beyond it that is near
+    already; None: it acts at random."""
     route: tuple[int, ...] = ()
     """The whole planned route, passed landmarks included."""
     route_found: bool = True
@@ -88,9 +98,9 @@ class Explanation:
     reached: int | None = None
     """The landmark of its route that it took to be reached at this decision, or None."""
     arrived: bool = False
-    """It takes what it sees for the goal itself; SFL finds that out only when it is asked to `weigh`."""
+    """It takes what it sees for the goal itself; SFL finds that out only when it is asked for `action_values`."""
     values: tuple[float, ...] = ()
-    """What each action seemed worth at this decision, the best the highest; empty unless it was asked to `weigh`."""
+    """What each action seemed worth, the best the highest; empty unless it was asked for `action_values`."""
     values_name: str = ""
     """What these values are."""
 
@@ -108,18 +118,18 @@ class Policy(Protocol):
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B] for a batch of environments."""
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
 
 
 @runtime_checkable
-class WeighingPolicy(Policy, Protocol):
+class ActionValuePolicy(Policy, Protocol):
     """A policy that can say what its actions seemed worth.
 
-    `explain` is called at every step of an evaluation and asks nothing of the device; `weigh` may wait for it.
+    `explain` is called at every step of an evaluation and asks nothing of the device; `action_values` may wait for it.
     """
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the values of the actions; good until the policy acts again."""
 
 
@@ -206,6 +216,8 @@ class Step:
     infos: tuple[dict[str, Any], ...] = ()
     """What the environments said beside `transitions.observations`; empty where they say nothing but poses."""
     next_infos: tuple[dict[str, Any], ...] = ()
+    metrics: Metrics = field(default_factory=dict)
+    """What the learner reported of its update."""
 
 
 class Session(Protocol):

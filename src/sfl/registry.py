@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import typing
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from sfl.api import Agent, EnvSpec
-from sfl.baselines.controller import ControllerAgent, ControllerConfig
-from sfl.baselines.ec import ECConfig, EpisodicCuriosityAgent
-from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.random import RandomAgent, RandomConfig
-from sfl.baselines.sgm import SGMAgent, SGMConfig
-from sfl.baselines.sptm import SPTMAgent, SPTMConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConfig
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
-from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 
 AgentConfig = (
@@ -26,7 +22,6 @@ AgentConfig = (
     | SPTMConfig
     | SGMConfig
     | MSSConfig
-    | FrameMSSConfig
     | ECConfig
 )
 
@@ -36,22 +31,28 @@ class Method(NamedTuple):
 
     name: str
     """In lower case, for tables and CSV files."""
-    agent: Any
+    home: str
+    """module:class of its agent, which is imported when one is made: settings are read without torch."""
     about: str
     """In words, for `sfl list`."""
 
+    @property
+    def agent(self) -> Any:
+        """The class."""
+        module, _, name = self.home.partition(":")
+        return getattr(import_module(module), name)
+
 
 _METHODS = {
-    SFLConfig: Method("sfl", SFLAgent, "Successor Feature Landmarks"),
-    FrameSFLConfig: Method("sfl", SFLAgent, "Successor Feature Landmarks"),
-    TabularConfig: Method("tabular", SFLAgent, "SFL with one-hot phi and exact psi"),
-    RandomConfig: Method("random", RandomAgent, "the uniform random policy"),
-    ControllerConfig: Method("controller", ControllerAgent, "the visual controller"),
-    ECConfig: Method("ec", EpisodicCuriosityAgent, "Episodic Curiosity"),
-    SPTMConfig: Method("sptm", SPTMAgent, "semi-parametric topological memory"),
-    SGMConfig: Method("sgm", SGMAgent, "sparse graphical memory"),
-    MSSConfig: Method("mss", MSSAgent, "Mapping State Space"),
-    FrameMSSConfig: Method("mss", MSSAgent, "Mapping State Space"),
+    SFLConfig: Method("sfl", "sfl.method.agent:SFLAgent", "Successor Feature Landmarks"),
+    FrameSFLConfig: Method("sfl", "sfl.method.agent:SFLAgent", "Successor Feature Landmarks"),
+    TabularConfig: Method("tabular", "sfl.method.agent:SFLAgent", "SFL with one-hot phi and exact psi"),
+    RandomConfig: Method("random", "sfl.baselines.random:RandomAgent", "the uniform random policy"),
+    ControllerConfig: Method("controller", "sfl.baselines.controller:ControllerAgent", "the visual controller"),
+    ECConfig: Method("ec", "sfl.baselines.ec:EpisodicCuriosityAgent", "Episodic Curiosity"),
+    SPTMConfig: Method("sptm", "sfl.baselines.sptm:SPTMAgent", "semi-parametric topological memory"),
+    SGMConfig: Method("sgm", "sfl.baselines.sgm:SGMAgent", "sparse graphical memory"),
+    MSSConfig: Method("mss", "sfl.baselines.mss.agent:MSSAgent", "Mapping State Space"),
 }
 
 

@@ -11,9 +11,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from sfl.api import GOAL, EnvSpec
-from sfl.baselines.controller import ControllerAgent, ControllerConfig
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.config import ControllerConfig, LocomotionConfig
+from sfl.baselines.controller import ControllerAgent
 from sfl.errors import CheckpointError, UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.registry import make_agent
 from sfl.worlds import Task
 
@@ -57,7 +58,7 @@ def test_from_one_place_it_walks_either_way_as_each_goal_asks(walker: Controller
     for env, goal in enumerate([8, 2]):
         policy.begin_episode(env, one_hot(goal, LENGTH))
     policy.act(np.stack([one_hot(5, LENGTH)] * 2), np.arange(2))
-    to_the_end, to_the_start = (policy.weigh(env).values for env in (0, 1))
+    to_the_end, to_the_start = (policy.action_values(env).values for env in (0, 1))
     assert to_the_end[1] > 2 * to_the_end[0]
     assert to_the_start[0] > 2 * to_the_start[1]
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from sfl.api import Array, EnvSpec, Episode, Policy, Transitions
-from sfl.baselines.ec import BonusConfig, ECConfig, EpisodicCuriosityAgent
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
-from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.config import BonusConfig, ECConfig, LocomotionConfig, PPOConfig, SGMConfig, SPTMConfig, TrailConfig
+from sfl.baselines.ec import EpisodicCuriosityAgent
 from sfl.baselines.random import RandomAgent, RandomConfig
-from sfl.baselines.sgm import SGMAgent, SGMConfig
-from sfl.baselines.sptm import SPTMAgent, SPTMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.sgm import SGMAgent
+from sfl.baselines.sptm import SPTMAgent
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.run.rollout import rollout
 from sfl.worlds.session import EnvSession
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.baselines.ec import BonusConfig, EpisodicMemory, percentile
+from sfl.baselines.config import BonusConfig
+from sfl.baselines.ec import EpisodicMemory, percentile
 from sfl.errors import UsageError
 
 CPU = torch.device("cpu")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from sfl.api import EnvSpec
-from sfl.baselines.networks import LastViews, Locomotion, LocomotionConfig, locomotion_loss, side_by_side
+from sfl.baselines.config import LocomotionConfig
+from sfl.baselines.networks import LastViews, Locomotion, locomotion_loss, side_by_side
 from sfl.errors import UsageError
 
 from .walks import LINE, line_replay, line_views
@@ -18,7 +19,7 @@ CONFIG = LocomotionConfig(ahead=3, batch_size=32, dim=32, learning_rate=3e-3)
 def test_it_learns_the_way_to_what_lies_ahead() -> None:
     locomotion, replay, rng = Locomotion(CONFIG, LINE, 0, "cpu"), line_replay(400), np.random.default_rng(0)
     for _ in range(150):
-        chases = replay.chases(rng, CONFIG.batch_size, CONFIG.ahead)
+        chases = replay.action_examples(rng, CONFIG.batch_size, CONFIG.ahead)
         assert chases is not None
         metrics = locomotion.update(*chases)
     assert set(metrics) == {"train/locomotion_loss", "train/locomotion_accuracy"}

@@ -10,9 +10,7 @@ import pytest
 
 from sfl.api import GOAL, Array, EnvSpec, Transitions
 from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig, over_frames
 from sfl.errors import UsageError
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run.rollout import FreeEpisodes, rollout
@@ -24,7 +22,7 @@ from ..contract.worlds import TINY, Run, evaluate, fourrooms, make_corridor, one
 LENGTH = 12
 SPEC = EnvSpec((LENGTH,), "float32", 3, 4)
 CONFIG = MSSConfig(
-    UVFAConfig(
+    uvfa=UVFAConfig(
         hidden=(64,),
         gamma=0.9,
         learning_rate=3e-3,
@@ -34,7 +32,7 @@ CONFIG = MSSConfig(
         start_step=200,
         updates_per_step=0.4,
     ),
-    MapConfig(landmarks=6, candidates=100, clip=-3.0, redraw_every=200),
+    map=MapConfig(landmarks=6, candidates=100, clip=-3.0, redraw_every=200),
     dim=16,
     replay_size=2_000,
     eval_epsilon=0.0,
@@ -210,8 +208,8 @@ def test_origins_are_the_steps_that_saw_the_landmarks() -> None:
     assert [seen[origin] for origin in graph["origin"]] == graph["landmarks"].argmax(1).tolist()
 
 
-@pytest.mark.parametrize("config", [CONFIG, FrameMSSConfig()])
-def test_an_oracle_is_called_one(config: MSSConfig | FrameMSSConfig) -> None:
+@pytest.mark.parametrize("config", [CONFIG, over_frames()])
+def test_an_oracle_is_called_one(config: MSSConfig) -> None:
     oracle = replace(config, oracle=True)
     assert (agent_name(config), agent_name(oracle)) == ("mss", "mss-oracle")
     assert not wants_poses(config)

@@ -12,21 +12,21 @@ import torch
 
 from sfl.api import Array
 from sfl.baselines.mss.agent import MSSAgent
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.mss.map import MapConfig
+from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig, over_frames
 from sfl.baselines.mss.states import FrameExperience
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.config import from_json, to_json
 from sfl.errors import CheckpointError
+from sfl.registry import AgentConfig
 
 from ..contract.worlds import assert_same_state
 from ..method.ring import PLACES, SPEC, Ring, goes_on, make_encoder
 
 
-def config_of(encoder: str, stack: int = 2) -> FrameMSSConfig:
-    return FrameMSSConfig(
-        encoder,
-        stack,
-        UVFAConfig(
+def config_of(encoder: str, stack: int = 2) -> MSSConfig:
+    return over_frames(
+        encoder=encoder,
+        stack=stack,
+        uvfa=UVFAConfig(
             (32, 16),
             batch_norm=True,
             gamma=0.8,
@@ -37,7 +37,7 @@ def config_of(encoder: str, stack: int = 2) -> FrameMSSConfig:
             start_step=60,
             updates_per_step=0.5,
         ),
-        MapConfig(landmarks=5, candidates=40, clip=-3.0, redraw_every=40),
+        map=MapConfig(landmarks=5, candidates=40, clip=-3.0, redraw_every=40),
         replay_size=200,
         cycle_steps=4,
         reach=0.999,
@@ -72,11 +72,11 @@ def test_goals_count_as_reached_by_the_cosine_of_their_stacks(encoder: str, view
     for _ in range(3):
         source.learn(agent.learner, 1)
         assert source._resident is not None
-        batch = source._resident.batch()
+        batch, found = source._resident.batch()
         _, following, goals = batch.features.view(32, 3, -1).unbind(1)
         cosine = torch.nn.functional.cosine_similarity(following, goals)
-        assert torch.equal(batch.reached, cosine > 0.999)
-        reached += batch.reached.tolist()
+        assert torch.equal(found, cosine > 0.999)
+        reached += found.tolist()
     assert 0.05 < np.mean(reached) < 0.9
 
 
@@ -89,9 +89,9 @@ def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw(encoder: st
     source = agent.experience
     assert isinstance(source, FrameExperience)
     assert source._resident is not None
-    batch = source._resident.batch()
+    batch, reached = source._resident.batch()
     _, following, goals = batch.features.view(32, 3, -1).unbind(1)
-    assert batch.reached.all()
+    assert reached.all()
     assert not source.perception.same(following, goals).all()
 
 
@@ -136,3 +136,15 @@ def test_on_a_gpu_it_learns_saves_and_goes_on(encoder: str, views: Array) -> Non
     Ring(views, agent).go(150)
     assert agent.learner.gradient_steps == 120
     goes_on(agent, MSSAgent(config_of(encoder), SPEC, 1, "cuda"), views)
+
+
+def test_settings_of_older_runs_are_read() -> None:
+    """They had a class for each kind of states, with the settings of that kind only."""
+    grid, frames = to_json(MSSConfig(dim=32, plan_share=0.5)), to_json(over_frames(stack=3, cycle_steps=100))
+    for name in ("states", "encoder", "stack", "cycle_steps", "reach"):
+        del grid[name]
+    for name in ("states", "dim", "norm", "plan_share"):
+        del frames[name]
+    frames["kind"] = "FrameMSSConfig"
+    assert from_json(AgentConfig, grid) == MSSConfig(dim=32, plan_share=0.5)
+    assert from_json(AgentConfig, frames) == over_frames(stack=3, cycle_steps=100)

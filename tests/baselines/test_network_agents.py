@@ -10,13 +10,22 @@ import pytest
 import torch
 
 from sfl.api import Agent, Array
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import BonusConfig, ECConfig
-from sfl.baselines.networks import LocomotionConfig, NetworkConfig, RetrievalConfig
-from sfl.baselines.ppo import PPOConfig
-from sfl.baselines.sgm import ATTEMPTS, SGMConfig, SparseConfig
-from sfl.baselines.sptm import GuideConfig, ShortcutConfig, SPTMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.config import (
+    ATTEMPTS,
+    BonusConfig,
+    ControllerConfig,
+    ECConfig,
+    GuideConfig,
+    LocomotionConfig,
+    NetworkConfig,
+    PPOConfig,
+    SGMConfig,
+    ShortcutConfig,
+    SparseConfig,
+    SPTMConfig,
+    TrailConfig,
+)
+from sfl.method.config import RetrievalConfig
 from sfl.registry import AgentConfig, make_agent
 
 from ..contract.worlds import assert_same_state

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sfl.api import AgentState, Array, EnvSpec
+from sfl.baselines.config import PPOConfig
 from sfl.baselines.ppo import (
     PPO,
     Decisions,
     Experience,
     Minibatch,
-    PPOConfig,
     Rollouts,
     advantages,
     decide,

@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.baselines.networks import (
-    Reachability,
-    ReachabilityConfig,
-    ReachabilityDraw,
-    ReachabilityHead,
-    reachability_loss,
-)
+from sfl.baselines.networks import Reachability, ReachabilityDraw, ReachabilityHead, reachability_loss
 from sfl.errors import UsageError
+from sfl.method.config import ReachabilityConfig
 from sfl.nn.frames import FrameEncoder
 
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from sfl.api import AgentState, Array, EnvSpec
-from sfl.baselines.networks import ReachabilityHead, Retrieval, RetrievalConfig
+from sfl.baselines.networks import ReachabilityHead, Retrieval
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 
 from .walks import LINE, line_replay, line_views
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from sfl.api import GOAL, AgentState, EnvSpec, Step
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.config import ATTEMPTS, LocomotionConfig, SGMConfig, SparseConfig, TrailConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
-from sfl.baselines.sgm import ATTEMPTS, SGMAgent, SGMConfig, SparseConfig, SparseMemory
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.sgm import SGMAgent, SparseMemory
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.method.edges import Edges
 from sfl.method.planner import Planner
 from sfl.worlds import Task

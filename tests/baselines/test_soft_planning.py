@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse.csgraph import shortest_path
 
 from sfl.api import Array
-from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap, MapConfig, cut, farthest_points, soft_step
+from sfl.baselines.mss.config import MapConfig
+from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap, cut, farthest_points, soft_step
 from sfl.errors import UsageError
 
 SHARP = MapConfig(clip=-4.0, sharpness=50.0)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfl.api import Array
-from sfl.baselines.sgm import SparseConfig, choose_nodes, sparse_edges, without_failed
+from sfl.baselines.config import SparseConfig
+from sfl.baselines.sgm import choose_nodes, sparse_edges, without_failed
 from sfl.errors import UsageError
 from sfl.method.edges import Edges
 

@@ -8,20 +8,12 @@ import numpy as np
 import pytest
 
 from sfl.api import GOAL, Array, EnvSpec
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
+from sfl.baselines.config import GuideConfig, LocomotionConfig, ShortcutConfig, SPTMConfig, TrailConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
-from sfl.baselines.sptm import (
-    Guide,
-    GuideConfig,
-    ShortcutConfig,
-    SPTMAgent,
-    SPTMConfig,
-    farthest_waypoint,
-    median_node,
-    unit_edges,
-)
-from sfl.baselines.walks import Trail, TrailConfig
+from sfl.baselines.sptm import Guide, SPTMAgent, farthest_waypoint, median_node, unit_edges
+from sfl.baselines.walks import Trail
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.method.planner import Planner
 from sfl.worlds import Task
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from benchmarks.bench.command import MEMORY, SHARES, SPEED, DoomBench, bench, doom_bench
+from benchmarks.bench.__main__ import MEMORY, SHARES, SPEED, bench, main
 from benchmarks.bench.doom import SPANS as DOOM_SPANS
-from benchmarks.bench.doom import rate_of
+from benchmarks.bench.doom import DoomBench, doom_bench, rate_of
 from benchmarks.bench.eager import (
     PlainEncoder,
     PlainLoop,
@@ -22,26 +25,24 @@ from benchmarks.bench.eager import (
     plain_successor_network,
     successor_loss,
 )
-from benchmarks.bench.encoders import measure_encoders
-from benchmarks.bench.growth import STRIDES, ring_statistics
-from benchmarks.bench.loops import Subject, TrainingLoop, awake_at, minigrid_only
-from benchmarks.bench.rows import Sizes, row
-from benchmarks.bench.shares import SPANS
-from benchmarks.bench.timing import Stopwatch, median_ratio, repeats_for, take_turns
-from benchmarks.bench.usable import usable_encoder
+from benchmarks.bench.encoders import measure_encoders, usable_encoder
+from benchmarks.bench.graph import STRIDES, ring_statistics
+from benchmarks.bench.grids import SPANS, Subject, TrainingLoop, awake_at, minigrid_only, observation_cost
+from benchmarks.bench.measuring import Sizes, Stopwatch, median_ratio, repeats_for, row, take_turns
+from minigrid.wrappers import FullyObsWrapper
 
 from sfl import experiments
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.features import FeatureConfig, TimeContrastiveLearner
-from sfl.method.states import Eyes
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.method.config import FeatureConfig, FrameConfig, FrameSFLConfig, SuccessorConfig
+from sfl.method.features import TimeContrastiveLearner
+from sfl.method.states import FrozenEncoder
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.frames import KINDS
 from sfl.nn.weights import load_encoder
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 from sfl.run.machine import resident_megabytes
 from sfl.worlds import GridWorld
 
@@ -60,7 +61,7 @@ TINY = Sizes(
 )
 CPU = torch.device("cpu")
 SMALL_DOOM = replace(
-    experiments.get("random-doom-small-random"),
+    experiments.get("small-random-spawn-random"),
     agent=FrameSFLConfig(
         FrameConfig("compact"),
         SuccessorConfig((16,), batch_size=8, n_step=2, updates_per_step=0.125),
@@ -125,14 +126,14 @@ def test_every_declared_figure_is_given() -> None:
 def test_a_benchmark_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match=r"No benchmark 'grahp'. Did you mean 'graph'\?"):
         bench("grahp", {})
-    with pytest.raises(UsageError, match="random-fourroom is something else"):
-        minigrid_only(experiments.get("random-fourroom"))
+    with pytest.raises(UsageError, match="fourroom-random is something else"):
+        minigrid_only(experiments.get("fourroom-random"))
     with pytest.raises(UsageError, match="choose an experiment of it"):
-        bench("doom", {}, doom=DoomBench(experiment=experiments.get("sfl-fourroom")))
+        bench("doom", {}, doom=DoomBench(experiment=experiments.get("fourroom-sfl")))
     with pytest.raises(UsageError, match="measures SFL over frames"):
-        DoomBench(experiment=experiments.get("random-doom-small-random")).agent("compact", 10)
+        DoomBench(experiment=experiments.get("small-random-spawn-random")).agent("compact", 10)
     with pytest.raises(UsageError, match="measures SFL with SFS as its metric"):
-        DoomBench(experiment=experiments.get("reachability-doom-sgm-random")).agent("compact", 10)
+        DoomBench(experiment=experiments.get("sgm-random-spawn-paper-reachability")).agent("compact", 10)
 
 
 def test_what_is_not_asked_for_suits_the_experiment_or_the_device() -> None:
@@ -162,12 +163,12 @@ def test_rates_count_what_was_done_in_the_time(monkeypatch: pytest.MonkeyPatch) 
 def test_encoders_are_compared_by_the_frames_that_the_agents_eyes_take(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, looks = [0.0], {512: 3.0, 256: 1.0, 128: 0.05}  # seconds for a frame, by the number of features
 
-    class SlowEyes(Eyes):
+    class SlowEncoder(FrozenEncoder):
         def __call__(self, frames: Array) -> torch.Tensor:
             clock[0] += len(frames) * looks[self.dim]
             return super().__call__(frames)
 
-    monkeypatch.setattr("benchmarks.bench.encoders.Eyes", SlowEyes)
+    monkeypatch.setattr("benchmarks.bench.encoders.FrozenEncoder", SlowEncoder)
     monkeypatch.setattr("benchmarks.bench.encoders.time.process_time", lambda: clock[0])
     figures = {r["name"]: r for r in measure_encoders("cpu", replace(TINY, turn_seconds=1.0))}
     assert figures["resnet18: 3 frames at once"]["value"] == pytest.approx(1 / 3, rel=1e-3)
@@ -242,7 +243,7 @@ class Clocked:
 
 
 def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.bench.timing.time.perf_counter", lambda: Clocked.now)
+    monkeypatch.setattr("benchmarks.bench.measuring.time.perf_counter", lambda: Clocked.now)
     watch, outer = Stopwatch(), Clocked.outer
     with watch.watching({"a": [(Clocked, "outer")], "b": [(Clocked, "inner")]}):
         assert Clocked().outer() == "done"
@@ -255,7 +256,7 @@ def test_time_inside_another_timed_method_counts_there(monkeypatch: pytest.Monke
 
 
 def test_everything_is_at_work_soon_after_the_fill() -> None:
-    loop = TrainingLoop(awake_at(small("paper-fourroom"), 100))
+    loop = TrainingLoop(awake_at(small("fourroom-paper"), 100))
     for _ in range(60):
         loop.step()
     state = loop.agent.state_dict()
@@ -301,8 +302,8 @@ def test_the_plain_encoder_has_our_features_and_gradient() -> None:
         plain.linear.bias.copy_(encoder.linear.bias)
     frames = GridWorld("FourRoom").survey()[1]
     torch.testing.assert_close(plain(torch.from_numpy(frames)), encoder(torch.from_numpy(frames)), rtol=1e-4, atol=1e-4)
-    table = ObservationTable(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
-    slots = np.array([table.hold(frame) for frame in frames])
+    table = DistinctStore(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
+    slots = table.add(frames)
     triplets = np.random.default_rng(0).integers(len(frames), size=(32, 3))
     features, pull = ours.encode_slots(table, slots)
     ours.update(features, pull, torch.from_numpy(triplets))
@@ -344,7 +345,7 @@ def same_gradient(plain: torch.Tensor | None, ours: torch.Tensor | None) -> None
 
 
 def test_the_plain_loop_sees_the_whole_grid_and_learns() -> None:
-    subject = small("paper-fourroom")
+    subject = small("fourroom-paper")
     filled, plain = TrainingLoop(subject), PlainLoop(subject)
     for _ in range(40):
         plain.replay.add(filled.step())
@@ -367,3 +368,28 @@ def test_landmarks_of_the_growth_benchmark_have_six_edges() -> None:
 def test_memory_is_that_of_this_process() -> None:
     now = resident_megabytes("VmRSS")  # first: it may grow meanwhile
     assert resident_megabytes("VmHWM") >= now > 50
+
+
+def test_the_cost_of_observing_is_a_step_with_it_minus_a_step_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: Iterator[float] = iter([1.0, 1.5, 1.2, 2.0, 1.1])
+
+    def seconds(env: gym.Env[Any, Any], actions: list[int]) -> float:
+        if isinstance(env, FullyObsWrapper):
+            return 41e-3
+        blind = not env.reset()[0]
+        return 1e-3 * next(rounds) if blind else 3e-3
+
+    monkeypatch.setattr("benchmarks.bench.grids._seconds", seconds)
+    figures = observation_cost("sfl/FourRoom-v0", steps=100)
+    assert figures == pytest.approx({"step_us": 30, "ours_us": 20, "fully_obs_wrapper_us": 400, "ratio": 20})
+
+
+def test_the_command_writes_its_rows_into_a_folder_that_it_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.bench.__main__.measure_growth", lambda sizes: [row("graph", "one", 2.5, "ms")])
+    out = tmp_path / "not" / "yet" / "graph.csv"
+    assert main(["graph", "--out", str(out)]) == 0
+    assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"
+    assert main(["doom", "--seconds", "-1"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "bench: --seconds must be above 0, got -1.0."

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from sfl.api import Agent
-from sfl.baselines.mss.config import FrameMSSConfig
 from sfl.method.config import FrameSFLConfig
 from sfl.registry import AgentConfig, agent_name, make_agent
 from sfl.worlds import Task
@@ -37,7 +36,7 @@ def start(name: str, decisions: int, seed: int = 0) -> Run:
 
 def test_every_registered_method_is_tested() -> None:
     # Over frames they cannot look at a grid; test_frames.py and test_mss_frames.py have a world for them.
-    over_frames = {FrameSFLConfig, FrameMSSConfig}
+    over_frames = {FrameSFLConfig}
     assert {type(config) for config in CONFIGS.values()} | over_frames == set(typing.get_args(AgentConfig))
     names = {"random", "tabular", "sfl", "controller", "sptm", "sgm", "mss", "ec"}
     assert {agent_name(config) for config in CONFIGS.values()} == names

@@ -12,23 +12,32 @@ import numpy as np
 from gymnasium import spaces
 
 from sfl.api import Agent, AgentState, Array, EnvSpec, Episode, Observation, Policy, Step
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.mss.config import MSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
-from sfl.baselines.networks import LocomotionConfig, NetworkConfig, RetrievalConfig
-from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.config import (
+    ATTEMPTS,
+    ControllerConfig,
+    ECConfig,
+    LocomotionConfig,
+    NetworkConfig,
+    PPOConfig,
+    SGMConfig,
+    ShortcutConfig,
+    SparseConfig,
+    SPTMConfig,
+    TrailConfig,
+)
+from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
-from sfl.baselines.sgm import ATTEMPTS, SGMConfig, SparseConfig
-from sfl.baselines.sptm import ShortcutConfig, SPTMConfig
-from sfl.baselines.walks import TrailConfig
-from sfl.method.config import MetricConfig, SFLConfig, TabularConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.features import FeatureConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import (
+    EdgeConfig,
+    FeatureConfig,
+    LandmarkConfig,
+    MetricConfig,
+    NavigatorConfig,
+    RetrievalConfig,
+    SFLConfig,
+    SuccessorConfig,
+    TabularConfig,
+)
 from sfl.registry import AgentConfig
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.worlds import GoalWrapper, MiniGridConfig, Task, make_env
@@ -96,8 +105,8 @@ TINY: dict[str, AgentConfig] = {
         goal_links=3,
     ),
     "mss": MSSConfig(
-        UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1),
-        MapConfig(landmarks=6, candidates=50, redraw_every=60),
+        uvfa=UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1),
+        map=MapConfig(landmarks=6, candidates=50, redraw_every=60),
         dim=16,
         replay_size=400,
     ),

@@ -28,6 +28,6 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert shown[3] == "entries: ['achieved_goal', 'desired_goal', 'observation']"
     assert shown[4] == "episodes: 40 outcomes known: True"
     assert shown[5:8] == ["the same tasks: True", "the compass beats chance: True", "episodes: 5"]
-    assert shown[8] == "sfl-fourroom 1200 16"
+    assert shown[8] == "fourroom-sfl 1200 16"
     assert shown[9:] == ["landmarks placed: True", "next action: True"]
     assert isinstance(namespace["agent"], sfl.SFL)

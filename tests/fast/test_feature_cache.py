@@ -7,7 +7,7 @@ import torch
 
 from sfl.api import Array
 from sfl.fast.grid import FeatureCache
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 
 CPU = torch.device("cpu")
 
@@ -16,12 +16,12 @@ class World:
     """A table of one-number observations, an encoder that multiplies, and a list of what it was asked to encode."""
 
     def __init__(self) -> None:
-        self.table, self.cache = ObservationTable((1,), "int64"), FeatureCache(2, CPU)
+        self.table, self.cache = DistinctStore((1,), "int64"), FeatureCache(2, CPU)
         self.factor = 10.0
         self.encoded: list[list[int]] = []
 
-    def hold(self, *values: int) -> list[int]:
-        return [self.table.hold(np.array([value])) for value in values]
+    def add(self, *values: int) -> list[int]:
+        return self.table.add(np.array(values)[:, None]).tolist()  # type: ignore[no-any-return]
 
     def encode(self, slots: Array) -> torch.Tensor:
         self.encoded.append(slots.tolist())
@@ -35,7 +35,7 @@ class World:
 
 def test_each_slot_is_encoded_when_it_is_first_asked_for() -> None:
     world = World()
-    one, two, three = world.hold(1, 2, 3)
+    one, two, three = world.add(1, 2, 3)
     assert world.rows(two, one) == [[2, 20], [1, 10]]
     assert world.rows(one, three, two) == [[1, 10], [3, 30], [2, 20]]
     assert world.encoded == [[two, one], [three]]
@@ -43,7 +43,7 @@ def test_each_slot_is_encoded_when_it_is_first_asked_for() -> None:
 
 def test_after_the_encoder_has_changed_all_are_encoded_again() -> None:
     world = World()
-    slots = world.hold(1, 2)
+    slots = world.add(1, 2)
     world.rows(*slots)
     world.factor = 3.0
     assert world.rows(*slots) == [[1, 10], [2, 20]]  # not told
@@ -53,19 +53,19 @@ def test_after_the_encoder_has_changed_all_are_encoded_again() -> None:
 
 def test_a_slot_with_another_observation_is_encoded_again_and_the_others_are_not() -> None:
     world = World()
-    one, two = world.hold(1, 2)
+    one, two = world.add(1, 2)
     world.rows(one, two)
-    world.table.release(one)
-    assert world.hold(7) == [one]
+    world.table.free(np.array([one]))
+    assert world.add(7) == [one]
     assert world.rows(one, two) == [[7, 70], [2, 20]]
     assert world.encoded == [[one, two], [one]]
 
 
 def test_it_grows_with_the_table() -> None:
     world = World()
-    early = world.hold(5)
+    early = world.add(5)
     world.rows(*early)
-    slots = world.hold(*range(100, 400))
+    slots = world.add(*range(100, 400))
     assert world.rows(*slots) == [[value, 10 * value] for value in range(100, 400)]
     assert world.rows(*early) == [[5, 50]]
     assert len(world.encoded) == 2
@@ -73,7 +73,7 @@ def test_it_grows_with_the_table() -> None:
 
 def test_a_loaded_cache_holds_the_same_rows_and_stays_when_the_saved_one_goes_on() -> None:
     world, other = World(), World()
-    slots = world.hold(*range(80))
+    slots = world.add(*range(80))
     world.rows(*slots[:70])
     state = {name: array.copy() for name, array in world.cache.state().items()}
     saved = world.cache.state()
@@ -81,7 +81,7 @@ def test_a_loaded_cache_holds_the_same_rows_and_stays_when_the_saved_one_goes_on
     world.factor = 0.0
     world.rows(*slots)
     np.testing.assert_array_equal(saved["phi_rows"], state["phi_rows"])
-    other.hold(*range(80))
+    other.add(*range(80))
     other.table.take_written()
     other.cache.load_state(state)
     assert other.rows(*slots[:70]) == [[value, 10 * value] for value in range(70)]
@@ -91,10 +91,10 @@ def test_a_loaded_cache_holds_the_same_rows_and_stays_when_the_saved_one_goes_on
 
 def test_a_slot_written_just_before_saving_is_not_taken_for_the_old_one_after_loading() -> None:
     world, other = World(), World()
-    one, two = world.hold(1, 2)
+    one, two = world.add(1, 2)
     world.rows(one, two)
-    world.table.release(one)
-    world.hold(7)  # the cache has not been asked since
+    world.table.free(np.array([one]))
+    world.add(7)  # the cache has not been asked since
     other.table.load_state(world.table.state(), np.array([one, two]))
     other.cache.load_state(world.cache.state())
     assert other.rows(one, two) == world.rows(one, two) == [[7, 70], [2, 20]]

@@ -11,7 +11,8 @@ import torch
 from sfl.api import Array, EnvSpec
 from sfl.fast.cuda import Captured
 from sfl.fast.graphed import ResidentSteps
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorConfig, SuccessorLearner
+from sfl.method.config import SuccessorConfig
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
 from sfl.replay.replay import NStepBatch
 from sfl.replay.store import FeatureStore
 
@@ -36,7 +37,7 @@ def make_learner(settings: dict[str, object], device: torch.device = CPU) -> tup
     learner = SuccessorLearner(config, STACK * FEATURES, EnvSpec((1,), "uint8", ACTIONS), device, stack=STACK)
     generator = torch.Generator().manual_seed(1)
     store = FeatureStore(ROOM, torch.full((FEATURES,), 0.5, device=device))
-    store.hold_rows(torch.randn(ROOM, FEATURES, generator=generator).to(device))
+    store.add(torch.randn(ROOM, FEATURES, generator=generator).to(device))
     return learner, store
 
 
@@ -105,7 +106,7 @@ def test_where_psi_is_of_the_newest_frame_its_target_sums_up_the_newest_frames_a
     learner = SuccessorLearner(config, parts * FEATURES, EnvSpec((1,), "uint8", ACTIONS), CPU, FEATURES, parts)
     store = FeatureStore(ROOM, torch.full((FEATURES,), 0.5), traces=1)
     rows = torch.randn(ROOM, 2 * FEATURES, generator=torch.Generator().manual_seed(1))
-    slots = store.hold_rows(rows)
+    slots = store.add(rows)
     with torch.no_grad():
         for parameter in (*learner.network.parameters(), learner.target.head_weight):
             parameter.zero_()

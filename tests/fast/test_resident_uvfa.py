@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sfl.api import Array
-from sfl.baselines.mss.value import UVFA, UVFABatch, UVFAConfig, UVFALearner
+from sfl.baselines.mss.config import UVFAConfig
+from sfl.baselines.mss.value import UVFA, UVFABatch, UVFALearner, every_pair
 from sfl.fast.graphed import ResidentUVFA, Same
 from sfl.nn.mlp import PairNetwork
 from sfl.replay.store import FeatureStore
@@ -31,7 +32,7 @@ def make(device: str) -> tuple[UVFALearner, FeatureStore]:
         pairs = PairNetwork(STACK * FEATURES, (16, 8), ACTIONS, batch_norm=False)
     config = UVFAConfig((16, 8), gamma=0.9, learning_rate=1e-2, batch_size=SIZE, target_every=2)
     store = FeatureStore(SLOTS, torch.zeros(FEATURES, device=device))
-    store.hold_rows(torch.randn(SLOTS, FEATURES, generator=generator))
+    store.add(torch.randn(SLOTS, FEATURES, generator=generator))
     return UVFALearner(config, UVFA(None, pairs), torch.device(device)), store
 
 
@@ -54,11 +55,10 @@ def by_hand(learner: UVFALearner, store: FeatureStore, same: Same | None) -> lis
         states = store.states(torch.from_numpy(store.places(slots[part])))
         reached = torch.from_numpy(told[part]) if same is None else same(states[:, 1], states[:, 2])
         flat, numbers = states.flatten(0, 1), torch.arange(3 * SIZE).view(SIZE, 3)
-        pairs = torch.stack([numbers[:, [0, 0]].mT.flatten(), numbers[:, [2, 1]].mT.flatten()])
-        halves, taken = learner.target.pairs.halves(flat), torch.from_numpy(actions[part])
-        places = torch.arange(2 * SIZE).view(2, SIZE)
-        batch = UVFABatch(None, flat, pairs, places, None, halves, numbers[:, 1:], taken, reached)
-        steps.append((float(learner.update(batch)), float(reached.float().mean())))
+        pairs, places = (torch.from_numpy(part) for part in every_pair(numbers.numpy()))
+        wanted = learner.wanted(flat, numbers[:, 1:], reached)
+        metrics = learner.update(UVFABatch(flat, pairs, places, torch.from_numpy(actions[part]), wanted))
+        steps.append((float(metrics["loss"]), float(reached.float().mean())))
     return steps
 
 

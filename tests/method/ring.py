@@ -9,11 +9,15 @@ import numpy as np
 import torch
 
 from sfl.api import Agent, Array, EnvSpec, Transitions
-from sfl.method.config import FrameConfig, FrameSFLConfig, recommended_for_frames
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import (
+    EdgeConfig,
+    FrameConfig,
+    FrameSFLConfig,
+    LandmarkConfig,
+    NavigatorConfig,
+    SuccessorConfig,
+    recommended_for_frames,
+)
 from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_encoder
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfl.api import Decision
+from sfl.method.config import NavigatorConfig
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.navigator import Navigator, Outcomes
 from sfl.method.planner import Planner
 
 from .drawing import both_ways, draw
@@ -23,7 +25,8 @@ class Script:
     """One navigator on a drawn graph, told what is seen."""
 
     def __init__(self, planner: Planner = CHAIN, frontier: int | None = None, **settings: object) -> None:
-        self.navigator = Navigator(NavigatorConfig(**(OLD | settings)))  # type: ignore[arg-type]
+        self.navigator = Navigator(NavigatorConfig(**(OLD | settings)), Outcomes())  # type: ignore[arg-type]
+        self.decision = Decision()
         self.planner, self.rng = planner, np.random.default_rng(0)
         self.landmarks = LandmarkSet(planner.edges.size)
         for index in range(planner.edges.size):
@@ -37,7 +40,9 @@ class Script:
 
     def see(self, localized: int | None, nearest: int | None = 0, ahead: Sequence[float] = ()) -> int | None:
         at = localized if localized is not None else nearest
-        return self.navigator.step(Sighting(localized, at, 0, ahead), self.planner, self.landmarks, self.rng)
+        self.decision = Decision(localized=localized, nearest=at, ahead=tuple(ahead))
+        self.navigator.decide(self.decision, self.planner, self.landmarks, self.rng)
+        return self.decision.heading
 
     @property
     def route(self) -> tuple[int, ...]:

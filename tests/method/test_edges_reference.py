@@ -11,7 +11,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from sfl.method.edges import EdgeConfig, Edges, EdgeStatistics, form_edges
+from sfl.method.config import EdgeConfig
+from sfl.method.edges import Edges, EdgeStatistics, form_edges
 from sfl.method.planner import Planner
 
 Pair = tuple[int, int]

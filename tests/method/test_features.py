@@ -11,9 +11,10 @@ import torch
 from sfl.api import EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.windows import WindowTable
-from sfl.method.features import FeatureConfig, TimeContrastiveLearner, triplet_loss
+from sfl.method.config import FeatureConfig
+from sfl.method.features import TimeContrastiveLearner, triplet_loss
 from sfl.replay.replay import SequenceReplay, Windows
-from sfl.replay.store import ObservationTable, distinct
+from sfl.replay.store import DistinctStore, distinct
 
 CPU = torch.device("cpu")
 
@@ -59,7 +60,7 @@ def test_plain_distances_of_equal_features_have_a_finite_gradient() -> None:
 
 def walk(shape: tuple[int, ...], steps: int, windows: WindowTable | None = None) -> SequenceReplay:
     """A replay of one long walk to and fro along a row of 20 places, each shown as a lit cell."""
-    replay = SequenceReplay(ObservationTable(shape, "uint8", windows), 5_000, 1)
+    replay = SequenceReplay(DistinctStore(shape, "uint8", windows), 5_000, 1)
     places = [abs(20 - time % 40) % 20 for time in range(steps + 1)]
     rows = np.zeros((20, *shape), dtype=np.uint8)
     for place in range(20):
@@ -67,7 +68,7 @@ def walk(shape: tuple[int, ...], steps: int, windows: WindowTable | None = None)
     no = np.array([False])
     for time in range(steps):
         here, there = rows[places[time]][None], rows[places[time + 1]][None]
-        replay.add(Transitions(np.array([0]), here, np.array([0]), np.zeros(1), no, no, there), ~no)
+        replay.observe(Transitions(np.array([0]), here, np.array([0]), np.zeros(1), no, no, there), ~no)
     return replay
 
 
@@ -81,7 +82,7 @@ def test_features_learn_that_near_in_time_is_near() -> None:
         slots = replay.sample_triplets(rng, 64, learner.windows)
         assert slots is not None
         unique, places = distinct(slots)
-        features, pull = learner.encode_slots(replay.table, unique)
+        features, pull = learner.encode_slots(replay.store, unique)
         losses.append(learner.update(features, pull, torch.from_numpy(places))["train/encoder_loss"])
     assert np.mean(losses[-20:]) < 0.5 * losses[0]
     rows = np.zeros((20, 60), dtype=np.uint8)
@@ -103,8 +104,8 @@ def test_slots_are_encoded_as_their_observations(windowed: bool) -> None:
     learner = TimeContrastiveLearner(FeatureConfig(dim=8), EnvSpec(shape, "uint8", 2), CPU)
     replay = walk(shape, 60, WindowTable(shape, "uint8") if windowed else None)
     slots = replay._slots[[3, 9, 3, 50, 0]]
-    features, _ = learner.encode_slots(replay.table, slots)
-    torch.testing.assert_close(features, learner.encode(replay.table.rows(slots)), rtol=1e-4, atol=1e-4)
+    features, _ = learner.encode_slots(replay.store, slots)
+    torch.testing.assert_close(features, learner.encode(replay.store.rows(slots)), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

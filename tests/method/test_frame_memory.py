@@ -21,12 +21,12 @@ from .ring import CPU, PLACES, SPEC, with_memory
 def test_landmarks_in_doubt_have_no_edges(encoder: str) -> None:
     agent = SFLAgent(with_memory(encoder), SPEC, 0, "cpu")
     for index in range(4):
-        agent.memory.set.add(index, 0)
+        agent.landmarks.set.add(index, 0)
     for source, target in ((0, 1), (1, 2), (2, 0), (0, 3)):
         agent.statistics.record(source, target, steps=2, random=True)
     agent._form_edges()
     assert len(agent.edges.weights) == 8  # both ways
-    agent.memory.doubted = np.array([False, True, False])  # the fourth landmark came later
+    agent.landmarks.aliasing.flag(np.array([False, True, False]))  # the fourth landmark came later
     agent._form_edges()
     pairs = set(zip(agent.edges.sources.tolist(), agent.edges.targets.tolist(), strict=True))
     assert pairs == {(0, 2), (2, 0), (0, 3), (3, 0)}

@@ -67,7 +67,7 @@ def test_it_learns_and_builds_a_graph(encoder: str, views: Array) -> None:
     agent = SFLAgent(config_of(encoder), SPEC, 0, "cpu")
     Ring(views, agent).go(200)
     assert agent.representation.successor.gradient_steps > 50  # type: ignore[attr-defined]
-    assert agent.memory.set.count >= 3
+    assert agent.landmarks.set.count >= 3
     policy = agent.policy(seed=1)
     policy.begin_episode(0, views[3])
     assert policy.act(views[[0]], np.array([0])).shape == (1,)
@@ -105,7 +105,7 @@ def test_a_loaded_agent_goes_on_alike(
     assert twin.go(60) == ring.go(60)
     assert_same_state(agent.state_dict(), other.state_dict())
     if make_config is with_memory:
-        assert agent.memory.doubted.any()  # or nothing was tested
+        assert agent.landmarks.aliasing.aliased.any()  # or nothing was tested
 
 
 def test_another_encoder_is_refused(encoder: str, views: Array, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_on_a_gpu_it_learns_saves_and_goes_on(encoder: str, views: Array) -> Non
     assert isinstance(source, FrameRepresentation)
     assert source.successor.gradient_steps == 95  # 420 decisions less 40, a quarter of a step each
     assert source._steps._step.is_captured
-    assert agent.memory.set.count >= 3
+    assert agent.landmarks.set.count >= 3
     goes_on(agent, SFLAgent(config_of(encoder), SPEC, 1, "cuda"), views)
 
 

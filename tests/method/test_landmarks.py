@@ -6,14 +6,17 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from sfl.errors import UsageError
-from sfl.method.landmarks import LandmarkConfig, LandmarkSet, candidate_ranking, is_novel, landmark_to_replace, localize
+from sfl.method.candidates import candidate_ranking, is_novel, landmark_to_replace
+from sfl.method.config import LandmarkConfig
+from sfl.method.landmarks import Landmarks, LandmarkSet, localized_at
 
 
 def test_an_agent_is_at_the_nearest_landmark_when_strictly_above_the_threshold() -> None:
-    assert localize(2, 0.75, 0.5) == 2
-    assert localize(2, 0.75, 0.75) is None  # Algorithm 2, line 7: strictly above
+    assert localized_at(2, 0.75, 0.5) == 2
+    assert localized_at(2, 0.75, 0.75) is None  # Algorithm 2, line 7: strictly above
 
 
 def test_a_state_is_novel_when_it_is_strictly_below_the_add_threshold() -> None:
@@ -104,3 +107,18 @@ def test_of_the_closest_pair_the_one_nearer_to_the_candidate_is_replaced() -> No
 def test_wrong_settings_are_named(field: str, value: float, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         LandmarkConfig(**{field: value})  # type: ignore[arg-type]
+
+
+def test_similarity_is_the_cosine_and_a_snapshot_keeps_it() -> None:
+    rng = np.random.default_rng(0)
+    psi, others = rng.normal(size=(4, 7)), 5 * rng.normal(size=(3, 7))
+    landmarks = Landmarks(LandmarkConfig(), 7, torch.device("cpu"))
+    states, keys = (torch.nn.functional.normalize(torch.from_numpy(rows), dim=1) for rows in (psi, others))
+    assert landmarks.similarity(states.float()).shape == (4, 0)
+    landmarks.set_keys(keys, same_landmarks=False)
+    expected = psi @ others.T / np.outer(np.linalg.norm(psi, axis=1), np.linalg.norm(others, axis=1))
+    np.testing.assert_allclose(landmarks.similarity(states).numpy(), expected, rtol=1e-6)
+    snapshot = landmarks.snapshot()
+    landmarks.set_keys(keys.flip(0), same_landmarks=True)
+    np.testing.assert_allclose(snapshot.similarity(states).numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(landmarks.similarity(states).numpy(), expected[:, ::-1], rtol=1e-6)

@@ -8,10 +8,7 @@ import pytest
 
 from sfl.api import EnvSpec
 from sfl.baselines.random import RandomConfig
-from sfl.method.config import SFLConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
+from sfl.method.config import EdgeConfig, LandmarkConfig, NavigatorConfig, SFLConfig
 from sfl.registry import make_agent
 from sfl.worlds import Task
 

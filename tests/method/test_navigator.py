@@ -10,7 +10,8 @@ import pytest
 
 from sfl.api import GOAL, Array
 from sfl.errors import UsageError
-from sfl.method.navigator import Frontier, Navigator, NavigatorConfig, draw_frontier, draw_route, first_waypoint
+from sfl.method.config import Frontier, NavigatorConfig
+from sfl.method.navigator import Navigator, Outcomes, draw_frontier, draw_route, first_waypoint
 from sfl.method.planner import Planner
 
 from .drawing import draw
@@ -30,19 +31,19 @@ def test_legs_are_walked_when_their_end_is_reached_those_that_were_skipped_too()
     script = Script(frontier=3).begin()
     script.see(0)
     script.see(1)
-    assert script.navigator.walks == [(0, 1)]
+    assert script.navigator.outcomes.walked == [(0, 1)]
     assert script.see(3) is None  # past 2, the end of the trip
-    assert (script.navigator.walks, script.navigator.failures) == ([(0, 1), (1, 2), (2, 3)], [])
+    assert (script.navigator.outcomes.walked, script.navigator.outcomes.failed) == ([(0, 1), (1, 2), (2, 3)], [])
 
 
 def test_a_leg_that_failed_was_not_walked_nor_was_the_way_to_the_first_landmark() -> None:
     script = Script(frontier=3, replan_after=2).begin()
     script.see(None, nearest=0)  # first to 0, by no edge
     script.see(0)
-    assert script.navigator.walks == []
+    assert script.navigator.outcomes.walked == []
     for _ in range(2):
         script.see(None, nearest=0)
-    assert (script.navigator.walks, script.navigator.failures) == ([], [(0, 1)])
+    assert (script.navigator.outcomes.walked, script.navigator.outcomes.failed) == ([], [(0, 1)])
 
 
 @pytest.mark.parametrize(("goal_links", "route"), [(None, (1, 2, 3)), ([3], (1, 2, 3, GOAL))])
@@ -53,7 +54,7 @@ def test_not_localized_it_first_finds_the_most_similar_landmark(
     assert [script.see(None, nearest=1) for _ in range(3)] == [1] * 3
     assert script.route == route
     assert script.see(None, nearest=1) == 1  # late: planned anew from where it seems to be, and no edge is to blame
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.failed == []
     assert script.see(1) == 2
 
 
@@ -64,9 +65,9 @@ def test_as_algorithm_3_says_the_most_similar_landmark_is_where_the_agent_is() -
     assert script.see(None, nearest=4) == 2  # most similar to one off the route: no reason to plan anew ...
     assert script.see(4) == 3  # ... localized to it, there is
     assert script.route == (4, 3)
-    assert (script.navigator.reached, script.navigator.failures) == (None, [(1, 2)])
+    assert (script.decision.reached, script.navigator.outcomes.failed) == (None, [(1, 2)])
     assert script.see(None, nearest=3) is None
-    assert script.navigator.finished == [True]
+    assert script.navigator.outcomes.trips == [True]
 
 
 # ---- trips to a frontier
@@ -80,22 +81,22 @@ def test_a_trip_advances_landmark_by_landmark_and_ends_at_the_frontier() -> None
     assert script.see(0) == 1  # still, or again, at the start
     assert script.see(1) == 2
     assert script.see(2) == 3
-    assert script.navigator.finished == []
+    assert script.navigator.outcomes.trips == []
     assert script.see(3) is None
     assert script.navigator.trip is None
-    assert (script.navigator.finished, script.navigator.failures) == ([True], [])
+    assert (script.navigator.outcomes.trips, script.navigator.outcomes.failed) == ([True], [])
 
 
 def test_a_landmark_further_ahead_skips_those_between() -> None:
     script = Script(frontier=3).begin()
     assert script.see(0) == 1
     assert script.see(2) == 3
-    assert (script.navigator.reached, script.navigator.failures) == (2, [])
-    assert (script.see(None), script.navigator.reached) == (3, None)  # nothing reached at this decision
+    assert (script.decision.reached, script.navigator.outcomes.failed) == (2, [])
+    assert (script.see(None), script.decision.reached) == (3, None)  # nothing reached at this decision
     script = Script(frontier=3).begin()
     script.see(0)
     assert script.see(3) is None
-    assert script.navigator.finished == [True]
+    assert script.navigator.outcomes.trips == [True]
 
 
 def test_a_landmark_already_passed_changes_nothing() -> None:
@@ -104,7 +105,7 @@ def test_a_landmark_already_passed_changes_nothing() -> None:
     assert script.see(2) == 3
     assert script.see(1) == 3
     assert script.route == (0, 1, 2, 3)
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.failed == []
 
 
 def test_off_the_route_it_plans_anew_and_books_the_failed_leg() -> None:
@@ -113,7 +114,7 @@ def test_off_the_route_it_plans_anew_and_books_the_failed_leg() -> None:
     assert script.see(1) == 2
     assert script.see(4) == 3  # not on (0, 1, 2, 3): from 4 it is one edge
     assert script.route == (4, 3)
-    assert script.navigator.failures == [(1, 2)]
+    assert script.navigator.outcomes.failed == [(1, 2)]
 
 
 def test_off_the_route_it_may_be_told_to_go_on() -> None:
@@ -121,7 +122,7 @@ def test_off_the_route_it_may_be_told_to_go_on() -> None:
     script.see(0)
     script.see(1)
     assert script.see(4) == 2
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.failed == []
 
 
 def test_with_patience_only_several_landmarks_off_the_route_in_a_row_are_believed() -> None:
@@ -132,7 +133,7 @@ def test_with_patience_only_several_landmarks_off_the_route_in_a_row_are_believe
     assert [script.see(4), script.see(None)] == [1, 1]  # nowhere says nothing
     assert script.see(4) == 3
     assert script.route == (4, 3)
-    assert script.navigator.failures == [(0, 1)]
+    assert script.navigator.outcomes.failed == [(0, 1)]
 
 
 def test_late_it_plans_anew_from_the_most_similar_landmark() -> None:
@@ -141,11 +142,11 @@ def test_late_it_plans_anew_from_the_most_similar_landmark() -> None:
     assert [script.see(None) for _ in range(2)] == [1, 1]  # three steps towards 1 in all
     assert script.see(None, nearest=4) == 4  # it is not at 4 yet, so that is where the route begins
     assert script.route == (4, 3)
-    assert script.navigator.failures == [(0, 1)]
+    assert script.navigator.outcomes.failed == [(0, 1)]
     assert script.see(4) == 3
     assert [script.see(None) for _ in range(2)] == [3, 3]  # the count of steps starts again
     assert script.see(None, nearest=1) == 1
-    assert script.navigator.failures == [(0, 1), (4, 3)]
+    assert script.navigator.outcomes.failed == [(0, 1), (4, 3)]
 
 
 def test_advancing_gives_the_next_leg_its_own_time() -> None:
@@ -154,9 +155,9 @@ def test_advancing_gives_the_next_leg_its_own_time() -> None:
     script.see(None)
     script.see(1)  # two steps towards 1, then three towards 2
     assert [script.see(None) for _ in range(2)] == [2, 2]
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.failed == []
     script.see(None)
-    assert script.navigator.failures == [(1, 2)]
+    assert script.navigator.outcomes.failed == [(1, 2)]
 
 
 def test_late_without_any_landmark_in_sight_the_leg_goes_on() -> None:
@@ -172,7 +173,7 @@ def test_late_it_may_first_shake_itself_free() -> None:
     assert [script.see(0), script.see(None)] == [1, 1]
     assert [script.see(None) for _ in range(5)] == [None, None, None, 0, 0]  # three at random, then from 0 again
     assert script.see(None) is None
-    assert script.navigator.failures == [(0, 1)]  # not to find 0 is no edge's fault
+    assert script.navigator.outcomes.failed == [(0, 1)]  # not to find 0 is no edge's fault
     assert script.see(0) is None  # still shaking, but the landmark counts
     assert [script.see(None) for _ in range(2)] == [None, 1]
 
@@ -200,7 +201,7 @@ def test_with_replan_after_zero_it_is_never_late() -> None:
     script = Script(frontier=3, replan_after=0, frontier_steps=50, steps_per_landmark=50).begin()
     script.see(0)
     assert [script.see(None, nearest=4) for _ in range(49)] == [1] * 49
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.failed == []
 
 
 @pytest.mark.parametrize(("frontier_steps", "per_landmark", "limit"), [(10, 8, 10), (100, 3, 12)])
@@ -211,7 +212,7 @@ def test_a_trip_ends_after_n_front_steps_or_n_land_per_landmark(
     targets = [script.see(0) for _ in range(limit)]  # the route (0, 1, 2, 3) has four landmarks
     assert targets == [1] * limit
     assert script.see(0) is None
-    assert script.navigator.finished == [False]
+    assert script.navigator.outcomes.trips == [False]
 
 
 def test_replanning_does_not_lengthen_a_trip() -> None:
@@ -225,7 +226,7 @@ def test_reaching_the_frontier_with_the_last_step_counts_as_reached() -> None:
     for localized in (0, 1, 2):
         script.see(localized)
     assert script.see(3) is None
-    assert script.navigator.finished == [True]
+    assert script.navigator.outcomes.trips == [True]
 
 
 def test_after_a_trip_n_explore_random_steps_then_another_trip() -> None:
@@ -233,7 +234,7 @@ def test_after_a_trip_n_explore_random_steps_then_another_trip() -> None:
     assert script.see(0) == 1
     assert [script.see(1) for _ in range(5)] == [None] * 5
     assert script.see(1) is not None
-    assert script.navigator.finished == [True]
+    assert script.navigator.outcomes.trips == [True]
 
 
 def test_one_trip_an_episode_if_told_to() -> None:
@@ -263,8 +264,8 @@ def test_a_trip_whose_frontier_cannot_be_reached_any_more_is_given_up() -> None:
     script = Script(frontier=3, explore_steps=5).begin()
     script.see(0)
     assert script.see(5) is None  # lost, and nothing leads away from 5
-    assert script.navigator.finished == [False]
-    assert script.navigator.failures == [(0, 1)]
+    assert script.navigator.outcomes.trips == [False]
+    assert script.navigator.outcomes.failed == [(0, 1)]
 
 
 def test_frontiers_are_chosen_among_companions_only() -> None:
@@ -278,9 +279,9 @@ def test_a_frontier_among_all_is_walked_to_directly_where_no_route_leads() -> No
     assert [script.see(0) for _ in range(5)] == [5] * 5  # late after 3 steps: there is still no route
     assert script.route == (5,)
     assert script.see(0) is None  # N_front, not n_land for one landmark
-    assert (script.navigator.finished, script.navigator.failures) == ([False], [])
+    assert (script.navigator.outcomes.trips, script.navigator.outcomes.failed) == ([False], [])
     script = Script(frontier=5, frontier_among="all").begin()
-    assert (script.see(0), script.see(5), script.navigator.finished) == (5, None, [True])
+    assert (script.see(0), script.see(5), script.navigator.outcomes.trips) == (5, None, [True])
 
 
 # ---- state
@@ -323,7 +324,7 @@ def test_frontiers_are_drawn_in_inverse_proportion_to_visits() -> None:
 @pytest.mark.parametrize(("rule", "ends"), [("inverse-visits", {3}), ("uniform", {0, 1, 2, 3, 4})])
 def test_trips_lead_where_nobody_was_or_by_the_ablation_to_all_landmarks(rule: Frontier, ends: set[int]) -> None:
     script = Script(frontier=3)
-    script.navigator = Navigator(replace(script.navigator.config, frontier=rule))
+    script.navigator = Navigator(replace(script.navigator.config, frontier=rule), Outcomes())
     drawn = set()
     for _ in range(60):
         script.begin().see(0)

@@ -16,7 +16,7 @@ def test_to_a_goal_it_follows_the_route_and_then_the_goal_itself_for_ever() -> N
     assert script.see(1) == 2
     assert script.see(2) == GOAL
     assert [script.see(None) for _ in range(500)] == [GOAL] * 500
-    assert script.navigator.finished == []
+    assert script.navigator.outcomes.trips == []
     assert script.navigator.route_found
 
 
@@ -43,11 +43,11 @@ def test_lost_on_the_way_to_a_goal_it_plans_anew_to_the_goal() -> None:
     assert script.see(1) == 2
     assert script.see(4) == 3
     assert script.route == (4, 3, GOAL)
-    assert script.navigator.failures == [(1, 2)]
+    assert script.navigator.outcomes.failed == [(1, 2)]
     assert script.see(3) == GOAL
     script.see(None, nearest=3)
     assert script.see(None, nearest=3) == 3  # late towards the goal: once more from 3, and no edge is to blame
-    assert script.navigator.failures == [(1, 2)]
+    assert script.navigator.outcomes.failed == [(1, 2)]
     assert script.see(3) == GOAL
 
 
@@ -57,8 +57,8 @@ def test_without_a_route_it_goes_straight_to_the_goal_and_says_so() -> None:
     assert script.route == (GOAL,)
     assert not script.navigator.route_found
     assert [script.see(None) for _ in range(100)] == [GOAL] * 100
-    assert script.navigator.finished == []
-    assert script.navigator.failures == []
+    assert script.navigator.outcomes.trips == []
+    assert script.navigator.outcomes.failed == []
     script.begin(goal_links=[2])
     assert script.navigator.route_found
 
@@ -97,4 +97,4 @@ def test_only_a_link_where_the_goal_was_sought_counts_as_tried() -> None:
     assert script.see(2) == 3
     assert script.see(None, nearest=2) == 2  # late towards 3, not towards the goal: 3 is still the link to go to
     assert script.route == (2, 3, GOAL)
-    assert script.navigator.failures == [(2, 3)]
+    assert script.navigator.outcomes.failed == [(2, 3)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfl.errors import NoRouteError
-from sfl.method.planner import Planner, Route, shortest_routes
+from sfl.method.planner import Planner, Route
 
 from .drawing import both_ways, draw
 
@@ -33,7 +33,7 @@ def test_no_route_says_between_which() -> None:
     with pytest.raises(NoRouteError, match="no route from 3 to 0"):
         planner.route(3, 0)
     with pytest.raises(NoRouteError, match="no route from 0 to 5"):
-        shortest_routes(draw(6, DRAWN), 0, 5, 3)
+        Planner(draw(6, DRAWN)).shortest_routes(0, 5, 3)
 
 
 def test_companions_can_be_reached_and_left() -> None:
@@ -46,11 +46,11 @@ def test_companions_can_be_reached_and_left() -> None:
 
 def test_the_next_shortest_routes_in_order() -> None:
     square = both_ways({(0, 1): 1.0, (1, 3): 1.0, (0, 2): 1.5, (2, 3): 1.0, (0, 3): 4.0, (1, 2): 0.75})
-    routes = shortest_routes(draw(4, square), 0, 3, 10)
+    routes = Planner(draw(4, square)).shortest_routes(0, 3, 10)
     # 2; 2.5; 1 + 0.75 + 1 = 2.75; 1.5 + 0.75 + 1 = 3.25; 4: there are no others
     assert routes == [(0, 1, 3), (0, 2, 3), (0, 1, 2, 3), (0, 2, 1, 3), (0, 3)]
-    assert shortest_routes(draw(4, square), 0, 3, 2) == routes[:2]
-    assert shortest_routes(draw(4, square), 2, 2, 3) == [(2,)]
+    assert Planner(draw(4, square)).shortest_routes(0, 3, 2) == routes[:2]
+    assert Planner(draw(4, square)).shortest_routes(2, 2, 3) == [(2,)]
 
 
 def test_a_graph_less_some_edges_leaves_the_whole_one_alone() -> None:
@@ -82,7 +82,7 @@ def test_the_k_shortest_routes_are_those_of_trying_all(data: st.DataObject) -> N
     expected = simple_routes(weights, size, 0, size - 1)
     if not expected:
         with pytest.raises(NoRouteError):
-            shortest_routes(draw(size, weights), 0, size - 1, count)
+            Planner(draw(size, weights)).shortest_routes(0, size - 1, count)
         return
-    assert shortest_routes(draw(size, weights), 0, size - 1, count) == expected[:count]
+    assert Planner(draw(size, weights)).shortest_routes(0, size - 1, count) == expected[:count]
     assert Planner(draw(size, weights)).route(0, size - 1) == expected[0]

@@ -12,13 +12,17 @@ import torch
 
 from sfl.api import EnvSpec, Metrics, Step, Transitions
 from sfl.method.agent import SFLAgent
-from sfl.method.config import SFLConfig, TabularConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.features import FeatureConfig
-from sfl.method.landmarks import LandmarkConfig
+from sfl.method.config import (
+    EdgeConfig,
+    FeatureConfig,
+    LandmarkConfig,
+    NavigatorConfig,
+    SFLConfig,
+    SuccessorConfig,
+    TabularConfig,
+)
 from sfl.method.learning import LearnedRepresentation
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorBatch, SuccessorConfig
+from sfl.method.successor import SuccessorBatch
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
 
@@ -51,7 +55,7 @@ class Puppet:
 
     @property
     def landmarks(self) -> str:
-        return "".join("abcdef"[int(row.argmax())] for row in self.agent.memory.observations)
+        return "".join("abcdef"[int(row.argmax())] for row in self.agent.landmarks.observations)
 
 
 def eager(**settings: Any) -> LandmarkConfig:
@@ -67,10 +71,10 @@ def test_nothing_is_collected_before_its_time_and_the_policy_is_random() -> None
     run = Run(agent, fourrooms(2))
     actions = np.array(run.go(149))
     assert agent.env_steps == 298
-    assert (agent.memory.set.count, agent.memory.candidates) == (0, {})
+    assert (agent.landmarks.set.count, agent.candidates.waiting) == (0, {})
     assert np.bincount(actions.ravel(), minlength=4).min() > 50  # 298 draws, 74.5 of each
     run.go(20)
-    assert agent.memory.set.count > 0
+    assert agent.landmarks.set.count > 0
 
 
 def test_one_landmark_every_n_add_steps_and_the_first_state_is_the_first() -> None:
@@ -79,19 +83,19 @@ def test_one_landmark_every_n_add_steps_and_the_first_state_is_the_first() -> No
     assert puppet.show("b").landmarks == "a"  # a and b were candidates, a came first; the buffer is emptied
     assert puppet.show("aa").landmarks == "a"  # a is no candidate any more
     assert puppet.show("cb").landmarks == "ac"
-    assert puppet.agent.memory.set.origin.tolist() == [0, 4]
-    assert puppet.agent.memory.set.added_at.tolist() == [2, 6]
+    assert puppet.agent.landmarks.set.origin.tolist() == [0, 4]
+    assert puppet.agent.landmarks.set.added_at.tolist() == [2, 6]
 
 
 def test_a_full_set_stays_as_it_is() -> None:
     puppet = Puppet(eager(limit=2), EdgeConfig()).show("abcdef" * 5)
     assert len(puppet.landmarks) == 2
-    assert puppet.agent.memory.candidates == {}
+    assert puppet.agent.candidates.waiting == {}
 
 
 def test_visits_count_the_decisions_at_a_landmark() -> None:
     puppet = Puppet(eager(limit=1), EdgeConfig()).show("ab" + "abbaab")
-    assert puppet.agent.memory.set.visits.tolist() == [3]
+    assert puppet.agent.landmarks.set.visits.tolist() == [3]
 
 
 # ---- transitions
@@ -130,7 +134,7 @@ def test_counts_visits_and_phases_agree_with_our_own_books() -> None:
     def book(step: Step) -> None:
         """At this moment the landmarks are still those that `act` knew."""
         active = agent.env_steps >= agent.config.landmarks.start_step
-        known = {row.tobytes(): index for index, row in enumerate(agent.memory.observations)}
+        known = {row.tobytes(): index for index, row in enumerate(agent.landmarks.observations)}
         for env in range(2):
             here = known.get(step.transitions.observations[env].tobytes()) if active else None
             before = last[env]
@@ -146,13 +150,13 @@ def test_counts_visits_and_phases_agree_with_our_own_books() -> None:
                 last[env] = None
 
     run.go(1_500, book)
-    assert agent.memory.set.count == 10
+    assert agent.landmarks.set.count == 10
     assert books["random"].total() > 50
     assert books["traverse"].total() > 50
     assert agent.statistics.random == books["random"]
     assert agent.statistics.traverse == books["traverse"]
     assert agent.statistics.steps == books["steps"]
-    assert agent.memory.set.visits.tolist() == [books["visits"][index] for index in range(10)]
+    assert agent.landmarks.set.visits.tolist() == [books["visits"][index] for index in range(10)]
 
 
 def test_a_new_landmark_inherits_one_transition_if_told_to() -> None:
@@ -167,7 +171,7 @@ def test_a_new_landmark_inherits_one_transition_if_told_to() -> None:
 def test_a_replaced_landmark_leaves_no_counts() -> None:
     puppet = Puppet(eager(limit=3, replace="least-visited", add_every=6), EdgeConfig(threshold=0, form_every=1))
     puppet.show("abcdef" * 3)
-    assert puppet.agent.memory.set.is_full
+    assert puppet.agent.landmarks.set.is_full
     for _ in range(40):
         before = puppet.landmarks
         puppet.show("abcdef")
@@ -196,10 +200,10 @@ def test_clustering_keeps_no_counts_and_no_trips() -> None:
     assert agent.env_steps == 388
     assert agent.statistics.counts(True) or agent.statistics.counts(False)
     run.go(1)  # landmarks are made anew at 390
-    assert agent.memory.set.added_at.tolist() == [390] * agent.memory.set.count
+    assert agent.landmarks.set.added_at.tolist() == [390] * agent.landmarks.set.count
     assert not agent.statistics.counts(True)
     assert not agent.statistics.counts(False)
-    assert all(navigator.trip is None for navigator in agent._walker.navigators())
+    assert all(navigator.trip is None for navigator in agent.local_policy.navigators.values())
 
 
 def test_clustering_does_not_lead_from_a_landmark_that_is_no_more() -> None:
@@ -324,7 +328,7 @@ def test_updates_are_counted_per_environment_step() -> None:
 def test_epsilon_is_the_share_of_random_actions() -> None:
     agent = sfl_agent("tabular", eval_epsilon=0.0)
     Run(agent, fourrooms(2)).go(500)
-    (observation, _), goal = fourrooms(1)[0].reset(options={"goal": None}), agent.memory.observations[-1]
+    (observation, _), goal = fourrooms(1)[0].reset(options={"goal": None}), agent.landmarks.observations[-1]
     rows = observation["observation"][None]
 
     def first_actions(epsilon: float, draws: int) -> list[int]:
@@ -347,15 +351,15 @@ def test_a_policy_says_where_it_is_and_where_it_goes() -> None:
     agent = sfl_agent("tabular")
     Run(agent, fourrooms(2)).go(1_000)
     policy = agent.policy(seed=0)
-    landmark = agent.memory.observations[0]
-    goal = agent.memory.observations[-1]
+    landmark = agent.landmarks.observations[0]
+    goal = agent.landmarks.observations[-1]
     policy.begin_episode(0, goal)
     policy.act(landmark[None], ZERO)
     explanation = policy.explain(0)
     assert explanation.localized == 0
     assert explanation.route_found
     assert (explanation.route[0], explanation.route[-1]) == (0, -1)  # from landmark 0 to the goal
-    assert explanation.route[-2] == len(agent.memory.observations) - 1
+    assert explanation.route[-2] == len(agent.landmarks.observations) - 1
     assert explanation.target == explanation.route[1]
     similarity = policy.sfs(np.stack([goal, landmark]), goal[None])
     assert similarity.shape == (2, 1)

@@ -10,16 +10,18 @@ import torch
 
 from sfl.api import EnvSpec
 from sfl.errors import UsageError
+from sfl.method.config import SuccessorConfig
 from sfl.method.successor import (
     Draws,
     MeanNetwork,
     SuccessorBatch,
-    SuccessorConfig,
     SuccessorLearner,
     Whitening,
     discounted,
     sf_td_loss,
     sfs,
+    sfs_of_actions,
+    unit,
 )
 
 CPU = torch.device("cpu")
@@ -67,7 +69,10 @@ def test_the_gradient_is_autograds(delta: float) -> None:
 
 def test_sfs_is_the_cosine() -> None:
     first, second = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [-3.0, -4.0]])
-    torch.testing.assert_close(sfs(first, second), torch.tensor([[0.6, -1.0], [0.0, -0.8]]))
+    torch.testing.assert_close(sfs(unit(first), unit(second)), torch.tensor([[0.6, -1.0], [0.0, -0.8]]))
+    # Eq. 8: the two actions of one state, to the target of its row.
+    actions = sfs_of_actions(unit(first).unsqueeze(0), unit(second[1:]))
+    torch.testing.assert_close(actions, torch.tensor([[-1.0, -0.8]]))
 
 
 # ---- the random walk on a ring of six states

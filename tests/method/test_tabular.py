@@ -8,9 +8,7 @@ import torch
 
 from sfl.api import AgentState, Array, EnvSpec, Transitions
 from sfl.errors import SflError, UsageError
-from sfl.method.config import TabularConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig
+from sfl.method.config import EdgeConfig, LandmarkConfig, TabularConfig
 from sfl.method.tabular import TabularRepresentation
 from sfl.registry import make_agent
 from sfl.worlds import GridWorld, draw_tasks

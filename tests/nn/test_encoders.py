@@ -10,7 +10,7 @@ from torch import Tensor
 from sfl.fast.layers import Pull, pull_autograd
 from sfl.fast.windows import WindowTable
 from sfl.nn.encoders import GridEncoder, PictureEncoder, VectorEncoder, make_encoder, scale_to_norm
-from sfl.replay.store import ObservationTable, distinct
+from sfl.replay.store import DistinctStore, distinct
 
 
 def grids(side: int, count: int) -> torch.Tensor:
@@ -39,8 +39,8 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
     encoder = GridEncoder((side, side, 3), 64, 10.0).double()
     observations = grids(side, 12)
     windows = WindowTable((side, side, 3), "uint8")
-    table = ObservationTable((side, side, 3), "uint8", windows)
-    slots = np.array([table.hold(row) for row in observations.numpy()])
+    table = DistinctStore((side, side, 3), "uint8", windows)
+    slots = table.add(observations.numpy())
     used, places = distinct(windows.windows_of(slots))
     assert len(used) < places.size or side < 9  # there is something to gain: windows are shared
     plain = encoder_plain(encoder, observations)
@@ -63,8 +63,8 @@ def test_few_varying_cells_give_the_same_features_and_gradients() -> None:
     rows = grids(25, 1).numpy().repeat(6, axis=0)
     rows[:, 3:6, 3] = np.random.default_rng(0).integers(3, size=(6, 3, 3))  # only this corner varies
     windows = WindowTable((25, 25, 3), "uint8")
-    table = ObservationTable((25, 25, 3), "uint8", windows)
-    numbers = windows.windows_of(np.array([table.hold(row) for row in rows]))
+    table = DistinctStore((25, 25, 3), "uint8", windows)
+    numbers = windows.windows_of(table.add(rows))
     used, places = distinct(numbers)
     varying = np.flatnonzero((numbers != numbers[0]).any(0))
     assert 0 < len(varying) < 10

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from sfl.errors import UsageError
-from sfl.nn.frames import KINDS, FrameEncoder, Kind, halve
+from sfl.nn import Kind
+from sfl.nn.frames import KINDS, FrameEncoder, halve
 
 
 def frames(count: int, seed: int = 0) -> Tensor:

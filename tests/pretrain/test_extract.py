@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from sfl.baselines.networks import RetrievalConfig, RetrievalNetwork
+from sfl.baselines.networks import RetrievalNetwork
 from sfl.cli import main
-from sfl.method.config import FrameConfig, FrameSFLConfig
+from sfl.method.config import FrameConfig, FrameSFLConfig, RetrievalConfig
 from sfl.nn.weights import load_encoder, save_networks
 from sfl.pretrain.networks import SHAPE
-from sfl.run.pretraining import pretraining_of
+from sfl.run.inputs import pretraining_of
 
 CARD = {"command": "sfl network train retrieval --out r.safetensors", "data": "120 frames of walks", "steps": "7"}
 

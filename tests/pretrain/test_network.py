@@ -16,17 +16,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from sfl.api import EnvSpec
-from sfl.baselines.controller import ControllerAgent, ControllerConfig
-from sfl.baselines.networks import (
-    ChaseDraw,
-    LocomotionConfig,
-    Reachability,
-    ReachabilityDraw,
-    RetrievalConfig,
-    RetrievalNetwork,
-)
+from sfl.baselines.config import ControllerConfig, LocomotionConfig
+from sfl.baselines.controller import ControllerAgent
+from sfl.baselines.networks import ChaseDraw, Reachability, ReachabilityDraw, RetrievalNetwork
 from sfl.cli import main
 from sfl.errors import UsageError
+from sfl.method.config import RetrievalConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.pretrain import networks as network_training
@@ -35,7 +30,7 @@ from sfl.pretrain.networks import NETWORKS, Name, prepare_network, train_network
 from sfl.pretrain.networks import network_command as command
 from sfl.pretrain.train import Curve, descend
 from sfl.pretrain.walks import Walks
-from sfl.run.pretraining import pretraining_of
+from sfl.run.inputs import pretraining_of
 from sfl.run.stopping import StopRequest
 from sfl.seeding import spawn
 

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from sfl.api import EnvSpec
-from sfl.baselines.networks import Locomotion, LocomotionConfig, ReachabilityDraw, Retrieval, RetrievalConfig
+from sfl.baselines.config import LocomotionConfig
+from sfl.baselines.networks import Locomotion, ReachabilityDraw, Retrieval
 from sfl.cli import main
+from sfl.method.config import RetrievalConfig
 from sfl.nn.weights import save_networks
 from sfl.pretrain.config import NetworkJudgement
 from sfl.pretrain.networks import SHAPE, NetworkRow, even_chases, judge_walks, network_cells

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.baselines.networks import MomentPairs, ReachabilityConfig
+from sfl.baselines.networks import MomentPairs
+from sfl.method.config import ReachabilityConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.pretrain.config import EncoderRecipe
 from sfl.pretrain.evaluate import PlaceRow

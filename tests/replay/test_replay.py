@@ -9,7 +9,7 @@ import pytest
 
 from sfl.api import Array, Transitions
 from sfl.replay.replay import FILL, NO_ACTION, NStepBatch, SequenceReplay, Windows
-from sfl.replay.store import ObservationTable
+from sfl.replay.store import DistinctStore
 
 GAMMA = 0.5
 Key = tuple[int, int, int]
@@ -39,7 +39,7 @@ class World:
         after = [(env, episode, time + 1) for env, episode, time in before]
         ended = np.array([key[2] >= self.stop[env] if end is None else end for env, key in enumerate(after)])
         zeros = np.zeros(count)
-        self.replay.add(
+        self.replay.observe(
             Transitions(np.arange(count), np.array(before), actions, zeros, ended & False, ended, np.array(after)),
             random,
         )
@@ -59,7 +59,7 @@ class World:
 
 
 def make_world(capacity: int, env_count: int, steps: int, lengths: tuple[int, int] = (1, 12)) -> World:
-    replay = SequenceReplay(ObservationTable((3,), "int64"), capacity, env_count)
+    replay = SequenceReplay(DistinctStore((3,), "int64"), capacity, env_count)
     world = World(replay, np.random.default_rng(3), lengths)
     for _ in range(steps):
         world.step()
@@ -67,7 +67,7 @@ def make_world(capacity: int, env_count: int, steps: int, lengths: tuple[int, in
 
 
 def keys_of(replay: SequenceReplay, slots: Array) -> list[Key]:
-    return [(env, episode, time) for env, episode, time in replay.table.rows(slots).tolist()]
+    return [(env, episode, time) for env, episode, time in replay.store.rows(slots).tolist()]
 
 
 @pytest.mark.parametrize(("env_count", "lengths"), [(1, (1, 12)), (3, (1, 12)), (2, (60, 200))])
@@ -76,14 +76,14 @@ def test_far_past_capacity_it_holds_exactly_the_last_entries(env_count: int, len
     replay = world.replay
     assert replay.length == 90 // env_count
     assert len(replay) == replay.length * env_count
-    replay.table.check_valid()
-    assert len(replay.table) == len(replay)  # every observation is another one, and none is left behind
+    replay.store.check_valid()
+    assert len(replay.store) == len(replay)  # every observation is another one, and none is left behind
     for env in range(env_count):
         assert sorted(keys_of(replay, replay._slots.reshape(-1, replay.length)[env])) == world.stored(env)
 
 
 def test_an_empty_replay_and_one_without_valid_entries_give_none() -> None:
-    replay = SequenceReplay(ObservationTable((3,), "int64"), 50, 1)
+    replay = SequenceReplay(DistinctStore((3,), "int64"), 50, 1)
     rng = np.random.default_rng(0)
     assert replay.sample_n_step(rng, 4, 1, GAMMA) is None
     assert replay.sample_triplets(rng, 4, Windows(1, 3, 4)) is None
@@ -173,7 +173,7 @@ def test_n_step_windows_end_with_the_episode(
 
 
 def test_weights_at_an_episodes_end_by_hand() -> None:
-    replay = SequenceReplay(ObservationTable((3,), "int64"), 50, 1)
+    replay = SequenceReplay(DistinctStore((3,), "int64"), 50, 1)
     world = World(replay, np.random.default_rng(0))
     for end in (False, False, True):
         world.step(random_share=1.1, end=end)
@@ -189,7 +189,7 @@ def test_weights_at_an_episodes_end_by_hand() -> None:
 
 
 def test_an_episode_under_way_is_used_up_to_its_newest_observation() -> None:
-    replay = SequenceReplay(ObservationTable((3,), "int64"), 50, 1)
+    replay = SequenceReplay(DistinctStore((3,), "int64"), 50, 1)
     world = World(replay, np.random.default_rng(0))
     for _ in range(4):
         world.step(random_share=1.1, end=False)
@@ -202,28 +202,28 @@ def test_an_episode_under_way_is_used_up_to_its_newest_observation() -> None:
 
 
 def test_termination_ends_an_episode_like_truncation() -> None:
-    replay = SequenceReplay(ObservationTable((1,), "int64"), 50, 1)
+    replay = SequenceReplay(DistinctStore((1,), "int64"), 50, 1)
     yes, no = np.array([True]), np.array([False])
     for terminated, truncated, value in ((yes, no, 0), (no, yes, 10)):
         row = np.array([[value]])
-        replay.add(Transitions(np.array([0]), row, np.array([0]), np.zeros(1), terminated, truncated, row + 1), yes)
+        replay.observe(Transitions(np.array([0]), row, np.array([0]), np.zeros(1), terminated, truncated, row + 1), yes)
     batch = replay.sample_n_step(np.random.default_rng(0), 50, 3, GAMMA)
     assert batch is not None
-    firsts = replay.table.rows(batch.steps[:, 0])[:, 0]
-    np.testing.assert_array_equal(replay.table.rows(batch.bootstrap)[:, 0], firsts + 1)
+    firsts = replay.store.rows(batch.steps[:, 0])[:, 0]
+    np.testing.assert_array_equal(replay.store.rows(batch.bootstrap)[:, 0], firsts + 1)
     assert set(firsts.tolist()) == {0, 10}
 
 
 def test_draws_are_uniform_over_environments_of_unequal_age() -> None:
-    replay = SequenceReplay(ObservationTable((1,), "int64"), 400, 2)
+    replay = SequenceReplay(DistinctStore((1,), "int64"), 400, 2)
     yes, no = np.array([True]), np.array([False])
     for value in range(81):  # 80 valid entries in environment 0, 20 in environment 1
         for env in [0] if value > 20 else [0, 1]:
             row = np.array([[1000 * env + value]])
-            replay.add(Transitions(np.array([env]), row, np.array([0]), np.zeros(1), no, no, row + 1), yes)
+            replay.observe(Transitions(np.array([env]), row, np.array([0]), np.zeros(1), no, no, row + 1), yes)
     batch = replay.sample_n_step(np.random.default_rng(0), 20_000, 1, GAMMA)
     assert batch is not None
-    drawn = np.bincount(replay.table.rows(batch.steps[:, 0])[:, 0], minlength=1020)
+    drawn = np.bincount(replay.store.rows(batch.steps[:, 0])[:, 0], minlength=1020)
     drawn = np.concatenate([drawn[:80], drawn[1000:1020]])
     assert ((drawn - 200) ** 2 / 200).sum() < 149  # chi-square with 99 degrees of freedom: exceeded once in 1,000
 
@@ -231,9 +231,9 @@ def test_draws_are_uniform_over_environments_of_unequal_age() -> None:
 @pytest.mark.parametrize("steps", [5, 1_000])
 def test_a_loaded_replay_draws_the_same(steps: int) -> None:
     world = make_world(90, 3, steps)
-    other = SequenceReplay(ObservationTable((3,), "int64"), 90, 3)
+    other = SequenceReplay(DistinctStore((3,), "int64"), 90, 3)
     other.load_state(world.replay.state())
-    other.table.check_valid()
+    other.store.check_valid()
     assert len(other) == len(world.replay)
     twin = World(other, np.random.default_rng(9), world.lengths)
     world.rng, twin.rng = np.random.default_rng(9), np.random.default_rng(9)
@@ -308,21 +308,23 @@ def test_stacks_end_at_the_entry_and_are_filled_up_before_the_episode() -> None:
 
 def test_several_environments_at_once_are_stored_as_one_by_one() -> None:
     rng = np.random.default_rng(0)
-    together, single = (SequenceReplay(ObservationTable((1,), "int64"), 12, 3) for _ in range(2))
-    held: list[int] = []
+    together, single = (SequenceReplay(DistinctStore((1,), "int64"), 12, 3) for _ in range(2))
     for step in range(40):
         envs = rng.permutation(3)[: rng.integers(1, 4)]
-        slots = np.array([single.table.hold(np.array([step * 3 + row])) for row in range(len(envs))])
-        held += [together.table.hold(np.array([step * 3 + row])) for row in range(len(envs))]
+        rows = 3 * step + np.arange(len(envs))[:, None]
         actions, random = rng.integers(4, size=len(envs)), rng.random(len(envs)) < 0.5
-        for gone in together.append_rows(envs, slots, actions, random).tolist():
-            together.table.release(gone)
-        for row, env in enumerate(envs.tolist()):
-            single.append(env, int(slots[row]), int(actions[row]), bool(random[row]))
+        together.add(envs, rows, actions, random)
+        for row in range(len(envs)):
+            one = slice(row, row + 1)
+            single.add(envs[one], rows[one], actions[one], random[one])
         if step % 7 == 6:
-            for replay in (together, single):
-                replay.close_episode(1, replay.table.hold(np.array([-step])))
+            ends = np.array([[-step], [-step - 100]])
+            together.end(np.array([1, 2]), ends)
+            single.end(np.array([1]), ends[:1])
+            single.end(np.array([2]), ends[1:])
     ours, theirs = together.state(), single.state()
-    for name in ("slots", "actions", "random", "first", "last", "head", "episode_first"):
+    for name in ("actions", "random", "first", "last", "head", "episode_first"):
         np.testing.assert_array_equal(ours[name], theirs[name])
+    shown = [replay.store.rows(replay._slots) for replay in (together, single)]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(*shown)
     assert len(together) == len(single) == 12

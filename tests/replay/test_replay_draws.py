@@ -15,12 +15,12 @@ BATCH = 12
 
 
 class Numbers:
-    """A table whose slots mean nothing."""
+    """A store whose rows are their own slots."""
 
-    def hold(self, observation: Array) -> int:
-        return int(observation)
+    def add(self, rows: Array) -> Array:
+        return rows
 
-    def release(self, slot: int) -> None:
+    def free(self, slots: Array) -> None:
         pass
 
     def state(self) -> dict[str, Array]:
@@ -61,17 +61,18 @@ class History:
         self.written += 2 * len(envs)
         rows = list(zip(envs.tolist(), slots.tolist(), actions.tolist(), random.tolist(), strict=True))
         if self.rng.random() < 0.5:
-            self.replay.append_rows(envs, slots, actions, random)
+            self.replay.add(envs, slots, actions, random)
         else:
-            for row in rows:
-                self.replay.append(*row)
+            for row in range(len(envs)):
+                one = slice(row, row + 1)
+                self.replay.add(envs[one], slots[one], actions[one], random[one])
         for env, slot, action, is_random in rows:
             self.entries[env].append(Entry(slot, action, is_random, self.first[env]))
             if self.rng.random() < end:
                 self.close(env, slot + len(envs))
 
     def close(self, env: int, slot: int) -> None:
-        self.replay.close_episode(env, slot)
+        self.replay.end(np.array([env]), np.array([slot]))
         self.entries[env].append(Entry(slot, NO_ACTION, False, self.first[env]))
         last = len(self.entries[env]) - 1
         for entry in self.entries[env][self.first[env] :]:
@@ -165,7 +166,7 @@ def test_arrays_taken_up_replace_what_was_known() -> None:
     other.entries = [[], []]
     for env, kept in enumerate(ours.entries):  # as many entries, but of one episode and all random
         for number in range(len(kept)):
-            other.replay.append(env, number, 0, True)
+            other.replay.add(np.array([env]), np.array([number]), np.zeros(1, int), np.ones(1, bool))
             other.entries[env].append(Entry(number, 0, True, 0))
     assert ours.replay.sample_n_step(np.random.default_rng(0), BATCH, 3, GAMMA) is not None
     ours.replay.load_state(other.replay.state())

@@ -26,7 +26,7 @@ def test_near_and_far_are_counted_in_decisions_of_one_episode() -> None:
 
 def test_goals_lie_ahead_and_actions_lead_there() -> None:
     replay = line_replay(400, episode=12)
-    found = replay.chases(np.random.default_rng(0), 2_000, ahead=3)
+    found = replay.action_examples(np.random.default_rng(0), 2_000, ahead=3)
     assert found is not None
     (before, now, goal), actions = places(found[0]), found[1]
     assert int((now - before).abs().max()) == 1
@@ -47,11 +47,11 @@ def test_a_ring_that_was_written_over_holds_what_is_new() -> None:
 def test_a_loaded_replay_draws_alike() -> None:
     replay, other = line_replay(90, capacity=60), WalkReplay(LINE, 60, torch.device("cpu"))
     other.load_state({name: array.copy() for name, array in replay.state().items()})
-    for one in ("triplets", "chases"):
+    for one in ("triplets", "action_examples"):
         first, second = (
             r.triplets(np.random.default_rng(1), 9, 2, 5)
             if one == "triplets"
-            else r.chases(np.random.default_rng(1), 9, 3)[0]  # type: ignore[index]
+            else r.action_examples(np.random.default_rng(1), 9, 3)[0]  # type: ignore[index]
             for r in (replay, other)
         )
         assert torch.equal(first, second)  # type: ignore[arg-type]
@@ -60,4 +60,4 @@ def test_a_loaded_replay_draws_alike() -> None:
 def test_an_empty_replay_has_nothing_to_draw() -> None:
     replay = WalkReplay(LINE, 60, torch.device("cpu"))
     assert replay.triplets(np.random.default_rng(0), 4, 2, 5) is None
-    assert replay.chases(np.random.default_rng(0), 4, 2) is None
+    assert replay.action_examples(np.random.default_rng(0), 4, 2) is None

@@ -32,4 +32,4 @@ def planned(tables: Sequence[Table], runs: Path, only: str = "", **sizes: Any) -
 
 def random_runs(runs: Path, seeds: int = 2) -> list[PlannedRun]:
     """Tiny runs of the random policy in FourRoom."""
-    return list(planned([table(Entry("Random", "fourroom", "random-fourroom"), seeds=seeds)], runs).runs)
+    return list(planned([table(Entry("Random", "fourroom", "fourroom-random"), seeds=seeds)], runs).runs)

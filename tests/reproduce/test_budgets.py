@@ -10,10 +10,7 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, TrailConfig
 from sfl.method.config import MetricConfig, SFLConfig
 from sfl.nn.weights import save_networks
 from sfl.registry import make_agent
@@ -29,7 +26,7 @@ from sfl.reproduce.budget import (
     time_words,
 )
 from sfl.reproduce.tables import Entry, last_value
-from sfl.run.folder import RunFolder, config_spec, read_config
+from sfl.run.folder import RunFolder, read_config
 from sfl.run.machine import machine_words
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import train
@@ -55,10 +52,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """SGM of seed 1 with the networks of the first controller and EC's run of its own seed, all from one file."""
     folder = tmp_path_factory.mktemp("budgets")
     runs, file = folder / "runs", folder / "networks.safetensors"
-    tiny, env = experiments.tiny(experiments.get("ec-fourroom")), MiniGridConfig()
+    tiny, env = experiments.tiny(experiments.get("fourroom-ec")), MiniGridConfig()
     assert isinstance(tiny.agent, ECConfig)
     agent = ControllerConfig("", tiny.agent.retrieval, tiny.agent.locomotion, updates_per_step=0.05, replay_size=300)
-    fresh = make_agent(agent, config_spec(env), 0, "cpu").state_dict().networks
+    fresh = make_agent(agent, env.spec(), 0, "cpu").state_dict().networks
     cards = json.dumps({"retrieval": {**CARD, "steps": "60"}, "locomotion": {**CARD, "steps": "70"}})
     tensors = {name: torch.from_numpy(value) for name, value in fresh.items()}
     save_networks(tensors, file, {"networks": "locomotion retrieval", "cards": cards})
@@ -152,7 +149,7 @@ def test_networks_that_a_run_goes_on_with_are_counted_once(made: Made) -> None:
 
 
 def test_the_network_that_a_metric_takes_over_is_counted_once(made: Made) -> None:
-    tiny = experiments.tiny(experiments.get("sfl-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-sfl"))
     assert isinstance(tiny.agent, SFLConfig)
     landmarks = replace(tiny.agent.landmarks, add_threshold=0.52, localize_threshold=0.5, window=3)
     config = read_config(made.controller.path)[0].agent
@@ -222,7 +219,7 @@ def test_times_are_in_units_that_can_be_read() -> None:
 @pytest.mark.parametrize("damage", ["gone", "{", "[]"])
 def test_a_damaged_side_file_leaves_the_others_to_be_reported(tmp_path: Path, damage: str) -> None:
     """The numbers of a report do not depend on them."""
-    tiny = experiments.tiny(experiments.get("random-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-random"))
     run = train(tiny, runs_dir=tmp_path, device="cpu")
     facts = run.path / "system.json"
     facts.unlink() if damage == "gone" else facts.write_text(damage)

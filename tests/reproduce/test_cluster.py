@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,19 +21,25 @@ import pytest
 
 from sfl.cli import main
 from sfl.errors import SflError, UsageError
-from sfl.reproduce import apart, cluster
-from sfl.reproduce.cluster import answering, asked_words, holds, resources
+from sfl.reproduce import cluster
+from sfl.reproduce.cluster import Order, answering, pack, resources, unpack, work
 from sfl.reproduce.engine import GRID_NEED, MAZE_NEED
-from sfl.run.folder import read_config
+from sfl.reproduce.plan import Progress, checkpoint_steps, follow_move, progress_of
+from sfl.reproduce.tables import Entry, _networks_of
+from sfl.run.checkpoint import LEARNING_FILES
+from sfl.run.folder import RunFolder, load_run, read_config
 from sfl.run.train import train
+
+from .planning import planned, random_runs, table
 
 HAVE_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAVE_RAY, reason="ray is not installed; pip install ray")
 STEPS = 6_000
-"""Of a run: five times a tiny one's, which may end before its first checkpoint has come home."""
+"""Of a run: five times a tiny one's, so that it takes several slices."""
+SLICE = 5.0
 WORDS = [
     *("reproduce", "curves-minigrid", "--tiny", "--scale", "5", "--device", "cpu"),
-    *("--only", "^sfl-fourroom", "--engine", "ray"),
+    *("--only", "^fourroom-sfl", "--engine", "ray"),
 ]
 
 
@@ -71,33 +78,58 @@ def test_no_more_is_asked_for_than_one_node_has() -> None:
     large, fast = {"CPU": 16.0, "memory": 64e9}, {"CPU": 2.0, "memory": 3e9, "GPU": 1.0}
     maze = resources(MAZE_NEED, [large, fast])
     assert maze == {"num_cpus": 2, "memory": 3_000_000_000, "num_gpus": cluster.GPU_SHARE}
-    assert [holds(node, maze) for node in (large, fast)] == [False, True]
     grid = resources(GRID_NEED, [large, fast])
     assert grid == {"num_cpus": 1, "memory": 1_000_000_000, "num_gpus": 0}
     assert resources(MAZE_NEED, [large]) == {"num_cpus": 4, "memory": 5_000_000_000, "num_gpus": 0}
     assert resources(GRID_NEED, []) == grid  # a cluster whose nodes are still to come
-    assert asked_words(maze) == "2 cores and 3 GB, 0.25 of a GPU"
-    assert asked_words(grid) == "1 core and 1 GB"
 
 
-def test_settings_follow_the_folder_of_runs_whatever_it_is_called(tmp_path: Path) -> None:
-    old = '/somewhere/päths "of" mine'
-    body = {"experiment": {"networks": f"{old}/a/seed-0000/n.safetensors", "other": f"see {old}/", "several": [1, old]}}
-    (tmp_path / "config.json").write_text(json.dumps(body))
-    cluster._readdress(tmp_path, old, "/there")
-    assert json.loads((tmp_path / "config.json").read_text()) == {
-        "experiment": {"networks": "/there/a/seed-0000/n.safetensors", "other": f"see {old}/", "several": [1, old]}
-    }
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_what_dead_tasks_have_left_is_removed(tmp_path: Path) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    names = [f"sfl-run-{dead.pid}-a", f"sfl-run-{os.getpid()}-b", "sfl-run-mine", "other"]
-    for name in names:
-        (tmp_path / name / "replay").mkdir(parents=True)
-    cluster._sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+def test_a_packed_run_takes_the_place_of_what_is_there(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path / "there", seeds=1)
+    train(run.experiment, 0, tmp_path / "there", "cpu")
+    here = tmp_path / "here" / "seed-0000"
+    (here / "checkpoints").mkdir(parents=True)
+    (here / "checkpoints" / "old").write_text("of another time")
+    unpack(pack(run.path), here)
+    assert content(here) == content(run.path)
+    assert [path.name for path in here.parent.iterdir()] == ["seed-0000"]  # no draft is left
+
+
+def test_a_run_that_is_only_read_travels_without_what_learning_needs(tmp_path: Path) -> None:
+    (run,) = random_runs(tmp_path / "there", seeds=1)
+    train(run.experiment, 0, tmp_path / "there", "cpu")
+    here = tmp_path / "here" / "seed-0000"
+    unpack(pack(run.path, LEARNING_FILES), here)
+    left = {f"checkpoints/last/{name}" for name in LEARNING_FILES}
+    assert set(content(run.path)) - set(content(here)) == left
+    assert load_run(here, device="cpu", learning=False).env_steps == 1_200
+
+
+def test_a_run_in_slices_elsewhere_equals_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    """Tasks without a cluster: each gets the folder of the one before, and a run that the settings name."""
+    home = tmp_path / 'päths "of" mine'
+    entry = Entry("EC", "fourroom", "fourroom-ec", options=_networks_of("fourroom-ec/{first}"), name="reader")
+    source, reader = planned([table(replace(entry, shared=("fourroom-ec",)), seeds=1)], home).runs
+    train(source.experiment, 0, home, "cpu")
+    needed = (("fourroom-ec/seed-0000", pack(source.path, LEARNING_FILES)),)
+    order = Order(reader, str(home), None, needed, "cpu", 1.0, str(tmp_path))
+    slices: list[tuple[bytes, bool]] = []
+    while not slices or not slices[-1][1]:
+        slices.append(work(order))
+        unpack(slices[-1][0], reader.path)
+        follow_move(reader)
+        begun = None if checkpoint_steps(RunFolder(reader.path)) is None else pack(reader.path)
+        order = replace(order, begun=begun, seconds=order.seconds * 2)
+    assert len(slices) > 1
+    assert progress_of(reader) is Progress.FINISHED
+    assert read_config(reader.path) == (reader.experiment, 0)
+    uninterrupted = train(reader.experiment, 0, tmp_path / "whole", "cpu")
+    assert RunFolder(reader.path).episodes.read_bytes() == uninterrupted.episodes.read_bytes()
+    assert not list(Path(tempfile.gettempdir()).glob("sfl-run-*/reader"))
 
 
 @pytest.fixture
@@ -113,92 +145,77 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def is_half_way(run: Path) -> bool:
-    """A checkpoint that is not its last is at home."""
+    """The first of its slices has come home."""
     with contextlib.suppress(OSError, ValueError):  # just being replaced
         return 0 < json.loads((run / "checkpoints" / "last" / "format.json").read_text())["env_steps"] < STEPS
     return False
 
 
-def node_of_a_run(nodes: list[Any]) -> Any:
-    """The node that one of the training processes descends from; None between two runs."""
+def node_at_work(nodes: list[Any]) -> Any:
+    """The node that the process of a task descends from; None between two tasks."""
     raylets = {node.all_processes["raylet"][0].process.pid: node for node in nodes}
     for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError, IndexError):
-            if b"sfl-run-" in cmdline.read_bytes():
-                process = int(cmdline.parent.name)
-                while process > 1 and process not in raylets:
-                    process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-                if process in raylets:
-                    return raylets[process]
+            if cmdline.read_bytes().startswith(b"ray::work"):
+                parent = int((cmdline.parent / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent in raylets:
+                    return raylets[parent]
     return None
 
 
 @needs_ray
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the node of a run in /proc")
-def test_runs_of_a_killed_node_are_resumed_on_another(
-    nodes: tuple[Any, list[Any]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_runs_of_a_killed_node_go_on_on_another(
+    nodes: tuple[Any, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its node dies after the first checkpoint came home; how far the run is by then depends on the machine."""
-    runs = tmp_path / "runs"
+    """Its node dies at work, after the first slice came home; how far the run is by then depends on the machine."""
+    runs, killed = tmp_path / "runs", []
+    monkeypatch.setattr(cluster, "SLICE", SLICE)
 
     def kill() -> None:
-        while not (any(map(is_half_way, runs.glob("*/seed-????"))) and (node := node_of_a_run(nodes[1]))):
+        while not (any(map(is_half_way, runs.glob("*/seed-????"))) and (node := node_at_work(nodes[1]))):
             time.sleep(0.02)
         nodes[0].remove_node(node, allow_graceful=False)
+        killed.append(node)
 
     killer = Thread(target=kill, daemon=True)
     killer.start()
-    words = [*WORDS, "--seeds", "3", "--jobs", "1", "--address", nodes[0].address, "--runs-dir", str(runs)]
+    words = [*WORDS, "--seeds", "2", "--jobs", "1", "--address", nodes[0].address, "--runs-dir", str(runs)]
     assert main(words) == 0
     killer.join(60)
     shown = capfd.readouterr().err
-    lost = re.search(
-        r"KILLED sfl-fourroom seed (\d): its node or worker was lost .*it is resumed from step [1-9]", shown
-    )
-    assert lost, shown
-    assert "(3 of 3)" in shown
-    resumed = runs / "sfl-fourroom" / f"seed-{int(lost[1]):04d}"
-    experiment, seed = read_config(resumed)
-    assert experiment.train.steps == STEPS
-    uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
-    assert (resumed / "episodes.csv").read_bytes() == uninterrupted.episodes.read_bytes()
-
-
-def test_a_head_that_takes_no_connection_for_a_while_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "LISTEN_EVERY", 0.0)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        head = apart.Head(f"127.0.0.1:{listening.getsockname()[1]}")
-        assert not head.lost()
-    assert not head.lost()  # it may come back
-    monkeypatch.setattr(apart, "LOST_AFTER", 0.0)
-    assert head.lost()
-    assert not apart.Head("auto").lost()
+    assert killed, shown
+    assert re.search(r"so far fourroom-sfl seed 0: step [1-9]", shown), shown
+    assert "(2 of 2)" in shown
+    for seed in range(2):
+        experiment, _ = read_config(runs / "fourroom-sfl" / f"seed-{seed:04d}")
+        assert experiment.train.steps == STEPS
+        uninterrupted = train(experiment, seed, tmp_path / "whole", "cpu")
+        assert RunFolder(runs / "fourroom-sfl" / f"seed-{seed:04d}").episodes.read_bytes() == (
+            uninterrupted.episodes.read_bytes()
+        )
 
 
 @needs_ray
 @pytest.mark.slow
 def test_when_the_whole_cluster_is_lost_the_command_says_so_and_reports(
-    nodes: tuple[Any, list[Any]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    nodes: tuple[Any, list[Any]], tmp_path: Path
 ) -> None:
-    """Ray then ends the process that drives it."""
-    runs = tmp_path / "runs"
-
-    def kill() -> None:
-        while not any(map(is_half_way, runs.glob("*/seed-????"))):
-            time.sleep(0.02)
+    """In a process of its own, as Ray ends one that has lost its cluster: the command has to be sooner."""
+    runs, said = tmp_path / "runs", tmp_path / "said"
+    words = [*WORDS, "--seeds", "2", "--address", nodes[0].address, "--runs-dir", str(runs)]
+    with said.open("w") as err, subprocess.Popen([sys.executable, "-m", "sfl", *words], stderr=err) as command:
+        end = time.monotonic() + 300
+        while node_at_work(nodes[1]) is None:
+            assert time.monotonic() < end
+            assert command.poll() is None, said.read_text()
+            time.sleep(0.1)
         for node in [*nodes[1], nodes[0].head_node]:
             node.kill_all_processes(check_alive=False, allow_graceful=False)
-
-    killer = Thread(target=kill, daemon=True)
-    killer.start()
-    words = [*WORDS, "--seeds", "2", "--address", nodes[0].address, "--runs-dir", str(runs)]
-    assert main(words) == 1
-    killer.join(60)
-    last = capfd.readouterr().err.strip().splitlines()[-1]
+        assert command.wait(timeout=300) == 1
+    last = said.read_text().strip().splitlines()[-1]
     assert last.startswith(f"sfl: The Ray cluster at {nodes[0].address} was lost; once it is back, the same command")
     assert "of 2 runs are finished; see " in last
     (report,) = (runs / "reports").glob("*/report.md")
-    assert "sfl-fourroom seed" in report.read_text()
+    assert "fourroom-sfl seed" in report.read_text()

@@ -43,7 +43,7 @@ def sources() -> Iterator[None]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny table of one row and two seeds."""
     runs = tmp_path_factory.mktemp("made")
-    assert main([*WORDS, "--seeds", "2", "--only", "^random-fourroom|mss-fourroom", "--runs-dir", str(runs)]) == 0
+    assert main([*WORDS, "--seeds", "2", "--only", "^fourroom-random|fourroom-mss", "--runs-dir", str(runs)]) == 0
     return runs
 
 
@@ -56,21 +56,21 @@ def test_the_report_is_written_in_three_forms(made: Path) -> None:
     ]
     text, page = (out / "report.md").read_text(), (out / "report.html").read_text()
     assert "curves-minigrid-fourroom.svg" in text
-    command = "sfl reproduce curves-minigrid --seeds 2 --only '^random-fourroom|mss-fourroom' --tiny"
+    command = "sfl reproduce curves-minigrid --seeds 2 --only '^fourroom-random|fourroom-mss' --tiny"
     assert text.startswith(f"# {command}\n")
     assert f"<h1>{html.escape(command)}</h1>" in page
     assert all("their numbers mean nothing." in said for said in (text, page))
     assert page.count('src="data:image/svg+xml;base64,') == 1
-    assert not re.search(r'(src|href)="(?!data:)', page)  # it needs no other file
+    assert not re.search(r'(src|href)="(?!data:|#)', page)  # it needs no other file
 
 
 def test_finished_runs_are_kept(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = made / "random-fourroom" / "seed-0000" / "episodes.csv"
+    kept = made / "fourroom-random" / "seed-0000" / "episodes.csv"
     before = kept.stat().st_mtime_ns
-    words = [*WORDS, "--runs-dir", str(made), "--only", "^random-fourroom"]
+    words = [*WORDS, "--runs-dir", str(made), "--only", "^fourroom-random"]
     assert main([*words, "--seeds", "3", "--plan"]) == 0
     assert "3 runs: 1 to make, 0 to go on with, 2 finished; about" in capsys.readouterr().err
-    assert not (made / "random-fourroom" / "seed-0002").exists()
+    assert not (made / "fourroom-random" / "seed-0002").exists()
     assert main([*words, "--seeds", "2"]) == 0
     shown = capsys.readouterr()
     assert "2 runs: all finished." in shown.err
@@ -84,7 +84,7 @@ def test_a_folder_of_other_settings_stops_everything(made: Path, capsys: pytest.
     shown = capsys.readouterr().err
     assert "seed-0000 was made by other settings: train.steps is 1200 there and 1000 here" in shown
     assert shown.count("\n") == 1
-    assert not (made / "random-multiroom-n3").exists()
+    assert not (made / "multiroom-n3-random").exists()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_file_where_a_folder_should_be_is_found_out_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("mine")
-    assert main([*WORDS, "--seeds", "1", "--only", "random-fourroom", option, "file"]) == 1
+    assert main([*WORDS, "--seeds", "1", "--only", "fourroom-random", option, "file"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("choose another path.")
     assert [path.name for path in Path().iterdir()] == ["file"]
@@ -202,22 +202,22 @@ def test_a_damaged_run_is_reported_and_the_others_are_made(tmp_path: Path, capsy
 @pytest.mark.slow
 def test_ctrl_c_leaves_runs_that_can_be_resumed_and_the_reasons_of_those_that_failed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sfl", "reproduce", "all", "--scale", "100", "--seeds", "1", "--jobs", "2"]
-    command += ["--only", "^random-fourroom$|^random-doom-sgm", "--runs-dir", str(tmp_path / "runs")]
+    command += ["--only", "^fourroom-random$|^sgm-random-spawn-random", "--runs-dir", str(tmp_path / "runs")]
     said, environment = tmp_path / "said", {**os.environ, "SFL_MAZES": str(tmp_path / "nowhere")}
     with said.open("w") as err, subprocess.Popen(command, stderr=err, stdout=err, env=environment) as process:
-        run = tmp_path / "runs" / "random-fourroom" / "seed-0000"
+        run = tmp_path / "runs" / "fourroom-random" / "seed-0000"
         wait_for((run / "checkpoints" / "last" / "format.json").exists)
-        wait_for(lambda: "FAILED random-doom-sgm-random seed 0: No folder" in said.read_text())
+        wait_for(lambda: "FAILED sgm-random-spawn-random seed 0: No folder" in said.read_text())
         process.send_signal(signal.SIGINT)
         process.wait(timeout=300)
     assert process.returncode == 130
     last = said.read_text().strip().splitlines()[-1]
     assert "stopped; the same command goes on where it was. 0 of 2 runs are finished" in last
     assert json.loads((run / "checkpoints" / "last" / "format.json").read_text())["env_steps"] > 0
-    assert "stopped at step" in (tmp_path / "runs" / "logs" / "random-fourroom-seed-0000.log").read_text()
+    assert "stopped at step" in (tmp_path / "runs" / "logs" / "fourroom-random-seed-0000.log").read_text()
     (report,) = (tmp_path / "runs" / "reports").glob("*/report.md")
-    assert "| random-fourroom seed 0 |" in report.read_text()
-    assert f"| random-doom-sgm-random seed 0 | No folder {tmp_path / 'nowhere'}" in report.read_text()
+    assert "| fourroom-random seed 0 |" in report.read_text()
+    assert f"| sgm-random-spawn-random seed 0 | No folder {tmp_path / 'nowhere'}" in report.read_text()
 
 
 def test_a_run_that_fails_is_reported_and_the_others_are_kept(
@@ -226,35 +226,35 @@ def test_a_run_that_fails_is_reported_and_the_others_are_kept(
     """The maze's folder is missing: that runs in it will fail is said first, then they do."""
     monkeypatch.setenv("SFL_MAZES", str(tmp_path / "nowhere"))
     words = ["reproduce", "all", "--tiny", "--seeds", "1", "--runs-dir", str(made), "--out", str(tmp_path / "report")]
-    assert main([*words, "--only", "^random-fourroom$|^random-doom-sgm"]) == 1
+    assert main([*words, "--only", "^fourroom-random$|^sgm-random-spawn-random"]) == 1
     shown = capsys.readouterr()
     warned, _, made_then = shown.err.partition("train  ")
-    assert f"1 of them will fail, first random-doom-sgm-random seed 0: No folder {tmp_path / 'nowhere'}" in warned
-    assert "FAILED random-doom-sgm-random seed 0: No folder" in made_then
-    assert "sfl: 1 run is not finished, random-doom-sgm-random seed 0: No folder" in shown.err
+    assert f"1 of them will fail, first sgm-random-spawn-random seed 0: No folder {tmp_path / 'nowhere'}" in warned
+    assert "FAILED sgm-random-spawn-random seed 0: No folder" in made_then
+    assert "sfl: 1 run is not finished, sgm-random-spawn-random seed 0: No folder" in shown.err
     assert ".;" not in shown.err
     report = (tmp_path / "report" / "report.md").read_text()
     assert "| Random actions | fourroom | the paper's task % | 1 |" in report
     assert "## Runs that failed" in report
-    assert "| random-doom-sgm-random seed 0 |" in report
+    assert "| sgm-random-spawn-random seed 0 |" in report
 
 
 def test_a_run_that_cannot_be_started_is_reported_and_the_others_are_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "-runs"  # a name that looks like an option
-    (runs / "logs" / "random-fourroom-seed-0001.log").mkdir(parents=True)
-    assert main([*WORDS, f"--runs-dir={runs}", "--only", "^random-fourroom$", "--seeds", "2"]) == 1
+    (runs / "logs" / "fourroom-random-seed-0001.log").mkdir(parents=True)
+    assert main([*WORDS, f"--runs-dir={runs}", "--only", "^fourroom-random$", "--seeds", "2"]) == 1
     shown = capsys.readouterr().err
-    assert "FAILED random-fourroom seed 1: [Errno 21] Is a directory" in shown
-    assert "done   random-fourroom seed 0 (1 of 2)" in shown
+    assert "FAILED fourroom-random seed 1: [Errno 21] Is a directory" in shown
+    assert "done   fourroom-random seed 0 (1 of 2)" in shown
     (report,) = (runs / "reports").glob("*/report.md")
-    assert "| random-fourroom seed 1 | [Errno 21] Is a directory" in report.read_text()
+    assert "| fourroom-random seed 1 | [Errno 21] Is a directory" in report.read_text()
 
 
 def test_reports_of_patterns_that_no_folder_can_be_called_after_are_told_apart() -> None:
     long = "|".join(f"random-{number}" for number in range(100))
-    patterns = ["", "sfl", "^sfl-", "sfl-doom", "sfl.doom", "sfl|doom", ".", "..", long, f"{long}|more"]
+    patterns = ["", "sfl", "^sfl-", "sgm-sfl", "sgm.sfl", "sgm|sfl", ".", "..", long, f"{long}|more"]
     names = [_report_name(ReproduceOptions("curves-minigrid", only=pattern)) for pattern in patterns]
     assert names[:2] == ["curves-minigrid", "curves-minigrid-only-sfl"]
     assert len(set(names)) == len(patterns)
@@ -263,5 +263,5 @@ def test_reports_of_patterns_that_no_folder_can_be_called_after_are_told_apart()
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with locked(tmp_path):
-        assert main([*WORDS, "--runs-dir", str(tmp_path), "--only", "random-fourroom", "--seeds", "1"]) == 2
+        assert main([*WORDS, "--runs-dir", str(tmp_path), "--only", "fourroom-random", "--seeds", "1"]) == 2
     assert "is in use by another `sfl reproduce`" in capsys.readouterr().err

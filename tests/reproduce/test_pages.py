@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -13,14 +14,11 @@ from sfl.reproduce.engine import Failure, look_at
 from sfl.reproduce.plan import Plan, Progress
 from sfl.reproduce.report import (
     CSV_COLUMNS,
-    Grid,
-    Picture,
-    Section,
     as_html,
-    as_markdown,
     csv_row,
     detail_cells,
     main_cells,
+    markdown_table,
     summarise_plan,
     write_report,
 )
@@ -81,7 +79,7 @@ def test_parameters_are_those_of_networks_that_learn(small_run: Path) -> None:
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """The random policy's row of the paper's three rooms: four seeds, of which three were made."""
     entries = [
-        Entry("Random | actions", "fourroom", "random-fourroom", "progressive"),
+        Entry("Random | actions", "fourroom", "fourroom-random", "progressive"),
         Entry("Absent", "fourroom", "absent"),
     ]
     made = planned([table(*entries, seeds=4, curves=True)], tmp_path_factory.mktemp("runs"))
@@ -101,7 +99,7 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
     files = write_report(tmp_path / "out", "a title", summary)
     text = files[0].read_text()
     assert "3 of 4 runs are finished" in text
-    assert "| random-fourroom seed 3 | the disk is full |" in text
+    assert "| fourroom-random seed 3 | the disk is full |" in text
     assert "| small | Absent | fourroom | there is no experiment 'absent' yet |" in text
     assert "| Random \\| actions | fourroom | 3 | 1,200 | training 1,200 | 0 |" in text
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
@@ -112,7 +110,7 @@ def test_unfinished_runs_count_in_no_cell_and_are_named(plan: Plan, tmp_path: Pa
 def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> None:
     """The run of another test in the place of FourRoom's progressive landmarks."""
     whole = TABLES["ablation-landmarks"]
-    made = planned([whole], tmp_path, "^sfl-fourroom$", seeds=1)
+    made = planned([whole], tmp_path, "^fourroom-sfl$", seeds=1)
     made.runs[0].path.parent.mkdir(parents=True)
     made.runs[0].path.symlink_to(small_run)
     (found,) = summarise_plan(made, look_at(made.runs), []).tables
@@ -131,28 +129,32 @@ def test_a_cell_shows_ours_and_the_papers(tmp_path: Path, small_run: Path) -> No
     assert budget.trained == parameter_count(RunFolder(small_run))
 
 
-def test_pages_escape_what_they_are_given() -> None:
-    section = Section("<b>", (Grid([["a|b"], ["<script>"]]),))
-    assert "&lt;script&gt;" in as_html("t", [section])
-    assert "<script>" not in as_html("t", [section])
-    assert "| a\\|b |" in as_markdown("t", [section])
+def test_pages_show_what_they_are_given_as_it_is() -> None:
+    """Patterns and error messages are neither HTML nor Markdown."""
+    text = markdown_table([["a|b", "why"], ["<script>", "*.txt and a_b_c `x` [y](z) \\| &amp;"]])
+    assert text.startswith("| a\\|b | why |\n| --- | --- |\n")
+    page = as_html("--only '.*<b>.*'", text, ["one"], {}, "<i>")
+    assert "<script>" not in page
+    for shown in (
+        "<td>&lt;script&gt;</td>",
+        "<th>a|b</th>",
+        "*.txt and a_b_c `x` [y](z)",
+        "<strong>&lt;i&gt;</strong>",
+    ):
+        assert shown in page
+    assert "<h1>--only &#x27;.*&lt;b&gt;.*&#x27;</h1>" in page
 
 
-def test_a_page_is_whole_and_fits_any_screen() -> None:
-    """One file in light and dark, wide tables that scroll, the place above its measure, captions, contents."""
-    numbers = Grid([["", "sgm: easy %"], ["SFL", "90.1 ± 0.2 (paper 92 ± 0.8)"]])
-    why = Grid([["run", "why"], ["a", "why " * 20]], words=(0, 1))
-    page = as_html("t", [Section("one", (numbers, Picture("p", "Success in sgm", "<svg/>"))), Section("two", (why,))])
+def test_a_page_is_one_file_with_contents_and_pictures() -> None:
+    body = "## one\n\n![Success in sgm](p.svg)\n\n## two\n\ntext"
+    page = as_html("t", body, ["one", "two"], {"p.svg": "<svg/>"})
     assert "prefers-color-scheme: dark" in page
-    assert page.count('<div class="wide" tabindex="0"><table>') == 2
-    assert "<th>sgm<br>easy %</th>" in page
-    assert "<td>90.1 ± 0.2 <small>(paper 92 ± 0.8)</small></td>" in page
-    assert '<td class="words">a</td><td class="words long">why why' in page
-    assert "<figcaption>Success in sgm</figcaption>" in page
+    assert f'src="data:image/svg+xml;base64,{base64.b64encode(b"<svg/>").decode()}"' in page
+    assert 'alt="Success in sgm"' in page
     assert '<a href="#s1">two</a>' in page
     assert '<h2 id="s1">two</h2>' in page
     assert "http" not in page  # nothing is fetched
-    assert "<nav>" not in as_html("t", [Section("one", (numbers,))])
+    assert "<nav>" not in as_html("t", "## one", ["one"], {})
 
 
 def test_every_cell_has_the_papers_number_or_says_that_there_is_none(plan: Plan) -> None:

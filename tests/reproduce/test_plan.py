@@ -18,8 +18,8 @@ from sfl.run.train import train
 
 from .planning import planned, random_runs, table
 
-RANDOM = Entry("Random", "fourroom", "random-fourroom")
-OURS = Entry("SFL", "fourroom", "sfl-fourroom")
+RANDOM = Entry("Random", "fourroom", "fourroom-random")
+OURS = Entry("SFL", "fourroom", "fourroom-sfl")
 
 
 def test_first_seeds_come_first_and_shared_runs_are_made_once(tmp_path: Path) -> None:
@@ -27,17 +27,17 @@ def test_first_seeds_come_first_and_shared_runs_are_made_once(tmp_path: Path) ->
     plan = planned([table(RANDOM, OURS), other], tmp_path)
     made = [(run.experiment.name, run.seed) for run in plan.runs]
     assert made == [
-        *(("random-fourroom", 0), ("sfl-fourroom", 0), ("random-fourroom", 1), ("sfl-fourroom", 1)),
-        ("sfl-fourroom", 2),
+        *(("fourroom-random", 0), ("fourroom-sfl", 0), ("fourroom-random", 1), ("fourroom-sfl", 1)),
+        ("fourroom-sfl", 2),
     ]
     assert len(plan.paths(plan.tables[0], OURS)) == 2
-    assert plan.paths(plan.tables[1], OURS)[2] == tmp_path / "sfl-fourroom" / "seed-0002"
+    assert plan.paths(plan.tables[1], OURS)[2] == tmp_path / "fourroom-sfl" / "seed-0002"
 
 
 def test_sizes_reach_the_runs(tmp_path: Path) -> None:
     (run,) = planned([table(OURS)], tmp_path, tiny=False, scale=0.1, seeds=1).runs
     assert run.experiment.train.steps == 4_000
-    assert run.words == ("sfl-fourroom", "--seed", "0", "--scale", "0.1")
+    assert run.words == ("fourroom-sfl", "--seed", "0", "--scale", "0.1")
     for wrong, message in (
         ({"seeds": 0}, "--seeds must be 1 or more, got 0"),
         ({"scale": 0.0}, "--scale must be a pos"),
@@ -48,9 +48,9 @@ def test_sizes_reach_the_runs(tmp_path: Path) -> None:
 
 def test_only_picks_rows_by_run_or_name(tmp_path: Path) -> None:
     both = [table(RANDOM, OURS)]
-    assert {run.experiment.name for run in planned(both, tmp_path, "^sfl").runs} == {"sfl-fourroom"}
-    assert {run.experiment.name for run in planned(both, tmp_path, "Random").runs} == {"random-fourroom"}
-    with pytest.raises(UsageError, match="No row matches --only 'mss'; the runs are called random-fourroom, sfl-four"):
+    assert {run.experiment.name for run in planned(both, tmp_path, "^sfl").runs} == {"fourroom-sfl"}
+    assert {run.experiment.name for run in planned(both, tmp_path, "Random").runs} == {"fourroom-random"}
+    with pytest.raises(UsageError, match="No row matches --only 'mss'; the runs are called fourroom-random, four"):
         planned(both, tmp_path, "mss")
     with pytest.raises(UsageError, match="no regular expression"):
         planned(both, tmp_path, "(")
@@ -58,22 +58,22 @@ def test_only_picks_rows_by_run_or_name(tmp_path: Path) -> None:
 
 def test_rows_without_an_experiment_or_an_option_are_listed(tmp_path: Path) -> None:
     absent = Entry("Absent", "fourroom", "absent-fourroom")
-    waiting = Entry("Waiting", "fourroom", "sfl-fourroom", after=("absent-fourroom",), name="waiting")
-    odd = Entry("Odd", "fourroom", "sfl-fourroom", options=("--agent.no-such", "1"), name="odd")
+    waiting = Entry("Waiting", "fourroom", "fourroom-sfl", after=("absent-fourroom",), name="waiting")
+    odd = Entry("Odd", "fourroom", "fourroom-sfl", options=("--agent.no-such", "1"), name="odd")
     plan = planned([table(absent, waiting, odd, OURS)], tmp_path)
     reasons = {lack.entry.row: lack.reason for lack in plan.lacking}
     assert list(reasons) == ["Absent", "Waiting", "Odd"]
     assert reasons["Absent"] == reasons["Waiting"] == "there is no experiment 'absent-fourroom' yet"
     assert "No option '--agent.no-such'" in reasons["Odd"]
-    assert {run.experiment.name for run in plan.runs} == {"sfl-fourroom"}
+    assert {run.experiment.name for run in plan.runs} == {"fourroom-sfl"}
 
 
 def test_a_run_that_reads_another_comes_with_it(tmp_path: Path) -> None:
-    options = ("--agent.frames.encoder", "{runs}/random-fourroom/{seed}")
-    reader = Entry("Reader", "fourroom", "sfl-doom-small", options=options, name="reader", after=("random-fourroom",))
+    options = ("--agent.frames.encoder", "{runs}/fourroom-random/{seed}")
+    reader = Entry("Reader", "fourroom", "laptop-maze-sfl", options=options, name="reader", after=("fourroom-random",))
     plan = planned([table(reader, seeds=1)], tmp_path)
     first, second = plan.runs
-    assert (first.experiment.name, second.after) == ("random-fourroom", (first.path,))
+    assert (first.experiment.name, second.after) == ("fourroom-random", (first.path,))
     assert second.words[-1] == str(first.path)
 
 
@@ -110,8 +110,8 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_runs_may_be_moved(tmp_path: Path) -> None:
-    options = ("--agent.frames.encoder", "{runs}/random-fourroom/{seed}/weights.safetensors")
-    reader = Entry("Reader", "fourroom", "sfl-doom-small", options=options, name="reader", after=("random-fourroom",))
+    options = ("--agent.frames.encoder", "{runs}/fourroom-random/{seed}/weights.safetensors")
+    reader = Entry("Reader", "fourroom", "laptop-maze-sfl", options=options, name="reader", after=("fourroom-random",))
 
     def reading(runs: Path) -> PlannedRun:
         return planned([table(reader, seeds=1)], runs).runs[1]
@@ -126,7 +126,7 @@ def test_a_folder_of_runs_may_be_moved(tmp_path: Path) -> None:
     follow_move(new)
     assert read_config(new.path) == (new.experiment, 0)
     assert str(tmp_path / "old") not in RunFolder(new.path).config.read_text()
-    elsewhere = json.loads(json.dumps(body).replace("random-fourroom/seed-0000", "random-fourroom/seed-0001"))
+    elsewhere = json.loads(json.dumps(body).replace("fourroom-random/seed-0000", "fourroom-random/seed-0001"))
     RunFolder(new.path).config.write_text(json.dumps(elsewhere))
     with pytest.raises(UsageError, match=r"agent\.frames\.encoder is .*seed-0001.* there and"):
         refuse_other_settings([new])

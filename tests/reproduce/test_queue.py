@@ -27,7 +27,7 @@ from sfl.reproduce.engine import (
 )
 from sfl.reproduce.plan import progress_of
 from sfl.run.evaluate import EPISODE_COLUMNS
-from sfl.run.folder import RunFolder, held
+from sfl.run.folder import RunFolder, locked
 from sfl.run.train import resume, train
 
 from .planning import random_runs
@@ -80,7 +80,7 @@ def test_a_run_that_says_it_is_done_must_be(tmp_path: Path) -> None:
 def test_a_folder_without_a_checkpoint_starts_again_and_one_with_it_is_resumed(tmp_path: Path) -> None:
     (run,) = random_runs(tmp_path, seeds=1)
     run.path.mkdir(parents=True)
-    assert start_words(run, tmp_path, run.path)[:2] == ["train", "random-fourroom"]
+    assert start_words(run, tmp_path, run.path)[:2] == ["train", "fourroom-random"]
     assert not run.path.exists()
     train(run.experiment, 0, tmp_path, "cpu")
     assert start_words(run, tmp_path, run.path) == ["resume", str(run.path)]
@@ -107,7 +107,10 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
     (run,) = random_runs(tmp_path, seeds=1)
     run.path.mkdir(parents=True)
     (run.path / "train.csv").write_text("env_steps\n")
-    with held(run.path), pytest.raises(UsageError, match=r"seed-0000 is being written by another process; wait for it"):
+    with (
+        locked(run.path),
+        pytest.raises(UsageError, match=r"seed-0000 is being written by another process; wait for it"),
+    ):
         start_words(run, tmp_path, run.path)
     assert (run.path / "train.csv").is_file()
     assert start_words(run, tmp_path, run.path)[0] == "train"
@@ -117,7 +120,7 @@ def test_a_run_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
     (run,) = random_runs(tmp_path, seeds=1)
     made = train(run.experiment, 0, tmp_path, "cpu")
     before = made.episodes.read_bytes()
-    with held(made.path), pytest.raises(UsageError, match="is being written by another process"):
+    with locked(made.path), pytest.raises(UsageError, match="is being written by another process"):
         resume(made.path, device="cpu")
     resume(made.path, device="cpu")
     assert made.episodes.read_bytes() == before
@@ -198,7 +201,7 @@ def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
         "GPU-77,GPU-5f1e": [40_000, 80_000],
         "1,7": [40_000],
         "GPU-none": [],
-        "MIG-9d": [need_of(experiments.get("sfl-doom-small"), "cuda").gpu_memory],
+        "MIG-9d": [need_of(experiments.get("laptop-maze-sfl"), "cuda").gpu_memory],
     }.items():
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
         assert this_machine().gpus == free, names
@@ -212,7 +215,7 @@ def test_gpus_are_asked_of_the_driver_and_only_those_lent_count(
 
 
 def test_grids_need_a_core_and_mazes_a_share_of_a_gpu() -> None:
-    grid, maze = experiments.get("sfl-fourroom"), experiments.get("sfl-doom-small")
+    grid, maze = experiments.get("fourroom-sfl"), experiments.get("laptop-maze-sfl")
     assert (device_of(grid, "auto"), device_of(maze, "auto"), device_of(grid, "cuda")) == ("cpu", "auto", "cuda")
     assert need_of(grid, "cpu").gpu_memory == need_of(maze, "cpu").gpu_memory == 0
     assert need_of(maze, "auto").gpu_memory > 0

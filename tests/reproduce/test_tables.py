@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfl import experiments
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, SPTMConfig
 from sfl.errors import UnknownNameError
 from sfl.method.config import FrameSFLConfig
 from sfl.reproduce.plan import Plan
@@ -56,7 +55,7 @@ def test_every_row_of_an_experiment_that_exists_can_be_planned(plan: Plan) -> No
         entry.run for _, entry in ENTRIES if {entry.experiment, *entry.after, *entry.shared} <= set(experiments.names())
     }
     assert there <= {run.experiment.name for run in plan.runs}
-    assert {"sfl-fourroom", "paper-doom-sgm-random-add-0.70", "sfl-doom-test-1-fixed-uniform-frontiers"} <= there
+    assert {"fourroom-sfl", "sgm-random-spawn-paper-add-0.70", "test-1-fixed-spawn-sfl-uniform-frontiers"} <= there
 
 
 def test_options_change_what_the_row_says(plan: Plan) -> None:
@@ -67,13 +66,13 @@ def test_options_change_what_the_row_says(plan: Plan) -> None:
         assert isinstance(found, FrameSFLConfig)
         return found
 
-    plain = agent("paper-doom-sgm-random")
+    plain = agent("sgm-random-spawn-paper")
     assert (plain.landmarks.add_threshold, plain.landmarks.localize_threshold) == (0.8, 0.9)  # rows without options
     assert plain.successor.learning_rate == 1e-4
-    assert agent("paper-doom-sgm-random-localize-0.95").landmarks.localize_threshold == 0.95
-    bare = agent("paper-doom-test-1-fixed-neither-filter-nor-cleanup").edges
+    assert agent("sgm-random-spawn-paper-localize-0.95").landmarks.localize_threshold == 0.95
+    bare = agent("test-1-fixed-spawn-paper-neither-filter-nor-cleanup").edges
     assert (bare.temporal, bare.k_nearest, bare.failure_limit) == (0, 0, 0)
-    assert agent("sfl-doom-test-1-fixed-uniform-frontiers").navigator.frontier == "uniform"
+    assert agent("test-1-fixed-spawn-sfl-uniform-frontiers").navigator.frontier == "uniform"
 
 
 def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller(tmp_pat
     assert plan.lacking == ()
     runs = {(run.experiment.name, run.seed): run for run in plan.runs}
     for seed in (0, 1):
-        run, source = runs["reachability-doom-sgm-random", seed], runs["controller-doom-sgm-random", 0]
+        run, source = runs["sgm-random-spawn-paper-reachability", seed], runs["sgm-random-spawn-controller", 0]
         assert run.after == (source.path,)
         file = source.path / "checkpoints" / "last" / "networks.safetensors"
         assert run.words[-2:] == ("--agent.metric.networks", str(file))
@@ -90,12 +89,12 @@ def test_the_ablation_of_the_metric_takes_the_networks_of_the_controller(tmp_pat
 
 
 def test_networks_are_tuned_once_for_a_maze_and_explorers_trained_for_each_seed() -> None:
-    plan = planned([TABLES["table-fixed"]], Path("runs"), "^ec-sptm-doom-test-1", tiny=False, seeds=3)
+    plan = planned([TABLES["table-fixed"]], Path("runs"), "^test-1-fixed-spawn-ec-sptm", tiny=False, seeds=3)
     made = [(run.experiment.name, run.seed) for run in plan.runs]
-    names = ("ec-doom-test-1-fixed", "controller-doom-test-1-fixed", "ec-sptm-doom-test-1-fixed")
+    names = ("test-1-fixed-spawn-ec", "test-1-fixed-spawn-controller", "test-1-fixed-spawn-ec-sptm")
     assert made == [*((name, 0) for name in names), *((name, seed) for seed in (1, 2) for name in names[::2])]
     last = plan.runs[-1]
-    explorer, controller = Path("runs/ec-doom-test-1-fixed/seed-0002"), Path(f"runs/{names[1]}/seed-0000")
+    explorer, controller = Path("runs/test-1-fixed-spawn-ec/seed-0002"), Path(f"runs/{names[1]}/seed-0000")
     assert last.after == (explorer, controller)
     assert isinstance(last.experiment.agent, SPTMConfig)
     assert last.experiment.agent.memory.explorer == str(explorer)
@@ -105,7 +104,7 @@ def test_networks_are_tuned_once_for_a_maze_and_explorers_trained_for_each_seed(
 def test_every_seed_of_the_controllers_row_evaluates_the_networks_of_its_first_run() -> None:
     plan = planned([TABLES["table-random"]], Path("runs"), "Visual controller", tiny=False, seeds=2)
     steps = [(run.experiment.name, run.seed, run.experiment.train.steps) for run in plan.runs if "sgm" in run.title]
-    tuned = "controller-doom-sgm-random"
+    tuned = "sgm-random-spawn-controller"
     assert steps == [(tuned, 0, 4_000_000), (f"{tuned}-tuned", 0, 1_000), (f"{tuned}-tuned", 1, 1_000)]
     agent = plan.runs[-1].experiment.agent
     assert isinstance(agent, ControllerConfig)
@@ -116,7 +115,7 @@ def test_every_seed_of_the_controllers_row_evaluates_the_networks_of_its_first_r
 def test_rows_with_networks_of_ec_read_its_run_of_the_same_seed() -> None:
     plan = planned([TABLES["ablation-ec"]], Path("runs"), "ec-networks$", tiny=False, seeds=2)
     second = {run.experiment.name: run for run in plan.runs if run.seed == 1}
-    explorer = second.pop("ec-doom-test-1-fixed").path
+    explorer = second.pop("test-1-fixed-spawn-ec").path
     assert len(second) == 3
     for run in second.values():
         assert run.after == (explorer,)

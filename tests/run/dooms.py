@@ -44,7 +44,7 @@ def doom_experiment(folder: Path, max_steps: int = 21, **train: int) -> Experime
     sizes = {"steps": 150, "env_count": 3, "eval_every": 75, "checkpoint_every": 75, "log_every": 30, **train}
     env = DoomConfig("small", pairs=pairs_file(folder), max_steps=max_steps)
     tasks = EvalConfig(episodes=2, levels=("easy", "medium", "hard"), parallel=3)
-    return Experiment("random-doom-small-random", env, RandomConfig(), TrainConfig(**sizes), tasks)
+    return Experiment("small-random-spawn-random", env, RandomConfig(), TrainConfig(**sizes), tasks)
 
 
 def unlearned_encoder(folder: Path) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from sfl.run import checkpoint
 from sfl.run import train as train_module
-from sfl.run.chance import keep_rows, random_rows, read_random, split_off
+from sfl.run.chance import random_rows, read_random, split_off, write_random_rows
 from sfl.run.compare import ask, outcome_cells
 from sfl.run.evaluate import EpisodeRow, Label, eval_tasks
 from sfl.run.folder import RunFolder, read_episodes
@@ -68,7 +68,7 @@ def test_every_task_is_posed_once_under_the_name_of_the_run(whole: RunFolder) ->
     last = [row for row in own if row.env_steps == own[-1].env_steps]
     assert [(row.level, row.pair, row.budget) for row in rows] == [(row.level, row.pair, row.budget) for row in last]
     assert {(row.experiment, row.agent, row.seed, row.env_steps) for row in rows} == {
-        ("tabular-fourroom", "random", 3, 0)
+        ("fourroom-tabular", "random", 3, 0)
     }
     assert split_off(own + rows) == (own, rows)
     assert 0 <= read_columns(whole.path / "eval.csv")["explore/goals_unseen"][-1] < 1
@@ -107,7 +107,7 @@ def test_what_is_missing_or_damaged_is_made_again_also_of_a_finished_run(
         "empty": b"",
         "bytes": bytes(len(body)),
         "outcome": body[:-3],  # a last word that is cut off
-        "name": body.replace(b"tabular-fourroom", b"other"),
+        "name": body.replace(b"fourroom-tabular", b"other"),
     }
     if harm is None:
         whole.random.unlink()
@@ -121,7 +121,7 @@ def test_what_is_missing_or_damaged_is_made_again_also_of_a_finished_run(
 def test_asking_it_leaves_training_and_evaluation_as_they_are(
     whole: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_module._Training, "_ask_random", lambda self, stop: None)
+    monkeypatch.setattr(train_module.TrainingRun, "ask_random", lambda self, stop: None)
     without = train(in_toy_text_any(), 3, tmp_path, "cpu")
     assert not without.random.exists()
     assert_same_run(whole, without)
@@ -134,14 +134,14 @@ def test_a_run_of_the_random_policy_needs_none(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_whole_is_not_written(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     row = EpisodeRow("e", "random", "world", "", "", 0, 0, "any", 0, 9, 1, 4, "reached")
-    keep_rows(folder, [row])
+    write_random_rows(folder, [row])
 
     def broken() -> Any:
         yield replace(row, pair=1)
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        keep_rows(folder, broken())
+        write_random_rows(folder, broken())
     assert read_random(tmp_path) == [row]
     assert [path.name for path in tmp_path.iterdir()] == ["random.csv"]
 

@@ -13,12 +13,10 @@ from sfl import experiments
 from sfl.api import AgentState, EnvSpec
 from sfl.cli.commands import configure
 from sfl.run import checkpoint
-from sfl.run.chance import Share
+from sfl.run.chance import Share, wilson
 from sfl.run.diagnosis import PAGE, Facts, Level, diagnose, finding_line, read_facts, read_settings
-from sfl.run.evaluate import wilson
-from sfl.run.exams import EXAM, save_exam
 from sfl.run.folder import RunFolder
-from sfl.worlds.exam import NEVER_TWICE, NO_SEED, SEARCH, Exam
+from sfl.worlds.exam import EXAM_FILE, NEVER_TWICE, NO_SEED, SEARCH, Exam, save_exam
 
 from .test_report import rows, write
 
@@ -99,8 +97,8 @@ def test_the_worst_comes_first_and_the_rest_in_the_same_line() -> None:
     assert [one.name for one in found] == [
         *("few landmarks", "nobody localized", "goals never seen", "not better than random")
     ]
-    line = finding_line("sfl-gym seed 0", found)
-    assert line.startswith("sfl-gym seed 0: few landmarks: 1 landmark, 0 edges for 160 distinct states. Most likely ")
+    line = finding_line("world-sfl seed 0", found)
+    assert line.startswith("world-sfl seed 0: few landmarks: 1 landmark, 0 edges for 160 distinct states. Most likely ")
     assert "; try --agent.landmarks.add-threshold 0.9. Also nobody localized: in 0.0% of the decisions" in line
     assert line.endswith("See docs/reference/troubleshooting.md#few-landmarks")
     assert "\n" not in line
@@ -117,7 +115,7 @@ def test_every_option_that_is_advised_exists() -> None:
         for facts, _, _ in cases:
             words = diagnose(facts)[0].option.split()
             if words[0].startswith("--"):
-                configure(["sfl-gym", *words])
+                configure(["world-sfl", *words])
             else:
                 assert name == "not better than random"
 
@@ -156,7 +154,7 @@ def test_an_exam_of_what_is_never_seen_twice_is_no_matter_of_longer_training(tmp
     assert not read_facts(run).never_twice  # no exam
     exam = Exam(np.ones((1, 3)), np.ones(1, int), np.array([SEARCH]), np.array([NO_SEED]), 9, 9, False, "")
     for note in ("all that can be reached", f"those that walks met; {NEVER_TWICE}: give another"):
-        save_exam(run / EXAM, replace(exam, note=note))
+        save_exam(run / EXAM_FILE, replace(exam, note=note))
         assert read_facts(run).never_twice == (NEVER_TWICE in note)
     assert NEVER_TWICE in diagnose(read_facts(run))[0].likely
 
@@ -189,7 +187,7 @@ def test_settings_that_are_no_numbers_are_compared_with_nothing(tmp_path: Path) 
 def test_options_are_read_by_their_names(tmp_path: Path) -> None:
     from sfl.run.folder import create
 
-    experiment = experiments.get("sfl-fourroom")
+    experiment = experiments.get("fourroom-sfl")
     folder = create(tmp_path / "run", experiment, 0, {})
     write(folder.episodes, rows(0, 9, 20))
     settings = read_facts(folder.path).settings

@@ -17,8 +17,7 @@ from PIL import Image
 from sfl.errors import CheckpointError, UsageError
 from sfl.run.compare import evaluate_run, outcome_cells
 from sfl.run.evaluate import eval_tasks
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, config_spec, env_spec, load_run, read_episodes
+from sfl.run.folder import RunFolder, export, load_run, read_episodes
 from sfl.run.metrics import columns
 from sfl.run.report import report_cells, summarise_runs
 from sfl.run.settings import EvalConfig
@@ -27,6 +26,7 @@ from sfl.run.train import resume, train
 from sfl.show.draw import draw
 from sfl.show.video import HOLD, record
 from sfl.worlds import DoomConfig, GymConfig, make_env
+from sfl.worlds.gym import env_spec
 from sfl.worlds.mazes.load import load_maze
 
 from .dooms import PAIRS, doom_experiment, pairs_file
@@ -76,12 +76,12 @@ def test_poses_are_logged_in_the_order_of_the_steps(folder: RunFolder) -> None:
     gone = np.hypot(*(first[3:] - first[:3])[:, :2].T)
     assert (gone < 40).all()
     assert len(np.unique(first[:3], axis=0)) == 3
-    assert config_spec(run.experiment.env, 3).observation_shape == (120, 160, 3)
+    assert run.experiment.env.spec(3).observation_shape == (120, 160, 3)
 
 
 def test_the_spec_that_needs_no_game_is_that_of_the_environment() -> None:
     env = make_env(DoomConfig("small"))
-    assert env_spec(env, 7) == config_spec(DoomConfig("small"), 7)
+    assert env_spec(env, 7) == DoomConfig("small").spec(7)
     env.close()
 
 

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from sfl.api import Explanation
+from sfl.api import Decision
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
 from sfl.run.evaluate import EPISODE_COLUMNS, Label, eval_tasks, evaluate, summarise
-from sfl.run.folder import config_spec
 from sfl.run.settings import EvalConfig
 from sfl.worlds import GymConfig, MiniGridConfig, Task
 
@@ -36,7 +35,7 @@ def test_budget_ends_an_episode() -> None:
 
 
 def test_no_route_is_an_outcome_of_its_own_unless_the_goal_was_reached() -> None:
-    lost = Walk(explanation=Explanation(route_found=False))
+    lost = Walk(explanation=Decision(route_found=False))
     rows = evaluate(lost, [Corridor(limit=6)], corridor_tasks(50, 2))
     assert [row.outcome for row in rows] == ["no_route", "reached"]
 
@@ -47,7 +46,7 @@ def test_columns_are_those_of_the_contract() -> None:
 
 
 def test_same_seed_same_rows_and_another_seed_others() -> None:
-    agent = make_agent(RandomConfig(), config_spec(FOURROOM), 0, "cpu")
+    agent = make_agent(RandomConfig(), FOURROOM.spec(), 0, "cpu")
     tasks = eval_tasks(FOURROOM, EvalConfig(episodes=8, levels=("any",)), seed=1)
     first, second = (evaluate(agent, FOURROOM, tasks, seed=1) for _ in range(2))
     assert first == second

@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.api import Array, Explanation, Transitions
+from sfl.api import Array, Decision, Transitions
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
-from sfl.run import exams
 from sfl.run.compare import evaluate_run
 from sfl.run.evaluate import eval_tasks, evaluate
-from sfl.run.exams import EXAM, read_exam, save_exam
-from sfl.run.export import export
-from sfl.run.folder import config_spec, load_run
+from sfl.run.folder import export, load_run
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.sfl import SFL
-from sfl.run.stopping import RunStoppedError
-from sfl.run.train import _StopNow, resume, train
+from sfl.run.stopping import RunStoppedError, StopNow
+from sfl.run.train import resume, train
 from sfl.worlds import GoalWrapper, GymConfig
+from sfl.worlds import exam as exams
+from sfl.worlds.exam import EXAM_FILE, read_exam, save_exam
 from sfl.worlds.session import EnvSession
 
 LAKE = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))
@@ -38,7 +37,7 @@ LAKE = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))
 def lake_experiment(env: GymConfig = LAKE, **settings: Any) -> Experiment:
     sizes = TrainConfig(steps=200, eval_every=100, checkpoint_every=100, log_every=50)
     chosen = EvalConfig(**{"episodes": 6, "levels": ("near", "middle", "far"), **settings})
-    return Experiment("random-gym", env, RandomConfig(), sizes, chosen)
+    return Experiment("world-random", env, RandomConfig(), sizes, chosen)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def stop_at(call: int) -> Any:
 
     def check(stop: Any) -> None:
         if next(calls) == call:
-            raise _StopNow
+            raise StopNow
 
     return check
 
@@ -64,12 +63,11 @@ def asked(tasks: Any) -> list[tuple[str, int, bytes]]:
 def test_the_exam_is_the_same_for_every_seed_and_method_and_is_not_collected_again(
     lake_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = replace(experiments.tiny(experiments.get("sfl-gym")), env=LAKE, eval=lake_experiment().eval)
+    other = replace(experiments.tiny(experiments.get("world-sfl")), env=LAKE, eval=lake_experiment().eval)
     other = replace(other, train=lake_experiment().train)
     made = train(other, 8, tmp_path, "cpu").path
-    assert (lake_run / EXAM).is_file()
-    monkeypatch.setattr("sfl.run.exams.collect", None)  # whoever would collect anew fails
-    monkeypatch.setattr("sfl.run.worlds.collected", None)
+    assert (lake_run / EXAM_FILE).is_file()
+    monkeypatch.setattr("sfl.worlds.collector.collect", None)  # a run that collected anew would fail
     first, second = load_run(lake_run), load_run(made)
     assert asked(first.tasks()) == asked(second.tasks())
     assert {task.level for task in first.tasks()} == {"near", "middle", "far"}
@@ -83,22 +81,22 @@ def test_the_exam_is_the_same_for_every_seed_and_method_and_is_not_collected_aga
 def test_a_resumed_run_has_the_same_exam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(lake_experiment(), 5, tmp_path / "whole", "cpu").path
     with monkeypatch.context() as stopping:
-        stopping.setattr("sfl.run.train._check", stop_at(120))
+        stopping.setattr("sfl.run.stopping.StopRequest.check", stop_at(120))
         with pytest.raises(RunStoppedError):
             train(lake_experiment(), 5, tmp_path / "parts", "cpu")
-    broken = tmp_path / "parts" / "random-gym" / "seed-0005"
-    monkeypatch.setattr("sfl.run.worlds.collected", None)
+    broken = tmp_path / "parts" / "world-random" / "seed-0005"
+    monkeypatch.setattr("sfl.worlds.collector.collect", None)
     resume(broken, "cpu")
     assert (broken / "episodes.csv").read_text() == (whole / "episodes.csv").read_text()
 
 
 def test_an_exam_survives_being_written(lake_run: Path, tmp_path: Path) -> None:
-    exam = read_exam(lake_run / EXAM)
-    save_exam(tmp_path / EXAM, exam)
-    again = read_exam(tmp_path / EXAM)
+    exam = read_exam(lake_run / EXAM_FILE)
+    save_exam(tmp_path / EXAM_FILE, exam)
+    again = read_exam(tmp_path / EXAM_FILE)
     for field in fields(exam):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(exam, field.name))
-    assert [path.name for path in tmp_path.iterdir()] == [EXAM]
+    assert [path.name for path in tmp_path.iterdir()] == [EXAM_FILE]
 
 
 def cut(raw: bytes) -> bytes:
@@ -117,12 +115,12 @@ def flipped(raw: bytes) -> bytes:
 def test_a_damaged_exam_is_one_line(lake_run: Path, tmp_path: Path, damage: Any) -> None:
     run = tmp_path / "run"
     shutil.copytree(lake_run, run)
-    (run / EXAM).write_bytes(damage((run / EXAM).read_bytes()))
+    (run / EXAM_FILE).write_bytes(damage((run / EXAM_FILE).read_bytes()))
     for use in (lambda: evaluate_run(run), lambda: resume(run, "cpu")):
         with pytest.raises(UsageError, match=r"The exam .*exam.npz cannot be read: .* Delete it") as caught:
             use()
         assert "\n" not in str(caught.value)
-    (run / EXAM).unlink()
+    (run / EXAM_FILE).unlink()
     assert asked(load_run(run).tasks()) == asked(load_run(lake_run).tasks())
 
 
@@ -137,29 +135,29 @@ def test_a_damaged_exam_is_one_line(lake_run: Path, tmp_path: Path, damage: Any)
     ],
 )
 def test_an_exam_of_other_contents_is_one_line(lake_run: Path, tmp_path: Path, change: dict[str, Any]) -> None:
-    with np.load(lake_run / EXAM) as file:
+    with np.load(lake_run / EXAM_FILE) as file:
         arrays = {**file, **change}
-    np.savez(tmp_path / EXAM, **arrays)
+    np.savez(tmp_path / EXAM_FILE, **arrays)
     with pytest.raises(UsageError, match="cannot be read"):
-        read_exam(tmp_path / EXAM)
+        read_exam(tmp_path / EXAM_FILE)
 
 
 def test_an_exam_that_would_blow_up_is_neither_read_nor_made(
     lake_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with np.load(lake_run / EXAM) as file:
-        np.savez_compressed(tmp_path / EXAM, **{**file, "goals": np.zeros(exams.UNPACKED, np.uint8)})
+    with np.load(lake_run / EXAM_FILE) as file:
+        np.savez_compressed(tmp_path / EXAM_FILE, **{**file, "goals": np.zeros(exams.UNPACKED, np.uint8)})
     with pytest.raises(UsageError, match="its parts are packed, or hold too much"):
-        read_exam(tmp_path / EXAM)
+        read_exam(tmp_path / EXAM_FILE)
     monkeypatch.setattr(exams, "UNPACKED", exams.MEGABYTE)
     with pytest.raises(UsageError, match=r"has \d+ MB, and at most 0 are kept; give --eval.exam-goals below"):
-        exams.collected(LAKE, EvalConfig())
+        LAKE.open().exam(EvalConfig())
 
 
 def test_runs_from_before_exams_still_evaluate(lake_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(lake_run, run)
-    (run / EXAM).unlink()
+    (run / EXAM_FILE).unlink()
     body = json.loads((run / "config.json").read_text())
     body["experiment"]["eval"] = {**body["experiment"]["eval"], "levels": ["any"]}
     for part, later in (("eval", ("exam_steps", "exam_goals")), ("env", ("goals",))):
@@ -186,10 +184,9 @@ def test_floats_without_a_return_are_refused_before_anything_is_written(tmp_path
 
 
 def test_the_random_policy_is_asked_what_sfl_is_asked() -> None:
-    ours, chance = experiments.get("sfl-gym"), experiments.get("random-gym")
+    ours, chance = experiments.get("world-sfl"), experiments.get("world-random")
     assert (chance.env, chance.eval, chance.agent) == (ours.env, ours.eval, RandomConfig())
     assert ours.eval.levels == ("near", "middle", "far")
-    assert "any other world" in dict(experiments.overview())["random-gym"]
 
 
 def test_tasks_do_not_depend_on_the_seed_or_on_other_levels() -> None:
@@ -233,8 +230,8 @@ class Spy:
         self.given.append((observations, env_indices))
         return np.zeros(len(env_indices), int)
 
-    def explain(self, env_index: int) -> Explanation:
-        return Explanation()
+    def explain(self, env_index: int) -> Decision:
+        return Decision()
 
 
 def test_the_goal_test_is_asked_by_the_environment_and_its_info_reaches_no_agent() -> None:
@@ -252,7 +249,7 @@ def test_the_goal_test_is_asked_by_the_environment_and_its_info_reaches_no_agent
 
     rows = evaluate(spy, [env], draw_tasks(env, "any", 4, np.random.default_rng(0)))
     assert any(row.success for row in rows)
-    assert all(any("/sfl/envs/" in name for name in frames[:6]) for frames in callers)
+    assert all(any("/sfl/worlds/" in name for name in frames[:6]) for frames in callers)
     assert not any("/sfl/agents/" in name for frames in callers for name in frames)
     seen = FreeEpisodes(np.random.default_rng(0))
     steps = rollout(spy, EnvSession([env], seen))
@@ -272,5 +269,5 @@ def holds(thing: Any, secret: object) -> bool:
 
 
 def test_a_policy_alone_can_be_made_for_such_a_world() -> None:
-    agent = make_agent(RandomConfig(), config_spec(LAKE), 0, "cpu")
+    agent = make_agent(RandomConfig(), LAKE.spec(), 0, "cpu")
     assert len(evaluate(agent, LAKE, eval_tasks(LAKE, lake_experiment().eval, 0))) == 18

@@ -22,8 +22,8 @@ from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint, folder
 from sfl.run import log as boards_module
 from sfl.run.checkpoint import sign_header as signed
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, load_run
+from sfl.run.evaluate import evaluate
+from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.log import Boards, Progress, note
 from sfl.run.report import summarise_runs
 from sfl.run.stopping import RunStoppedError, StopRequest
@@ -34,7 +34,7 @@ from .test_train import assert_same_run, sfl_experiment, stop_at
 from .worlds import random_experiment
 
 SOURCES = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
-TRAIN = [sys.executable, "-m", "sfl", "train", "random-fourroom", "--tiny"]
+TRAIN = [sys.executable, "-m", "sfl", "train", "fourroom-random", "--tiny"]
 
 
 def closed_pipe() -> int:
@@ -55,13 +55,13 @@ def test_a_run_goes_on_and_saves_when_nobody_reads_its_progress(tmp_path: Path) 
     running[3] = subprocess.Popen([*TRAIN, "--seed", "3"], cwd=tmp_path, env=SOURCES, stderr=pipe)
     assert {seed: process.wait() for seed, process in running.items()} == dict.fromkeys(running, 0)
     for seed in running:
-        assert load_run(tmp_path / "runs" / "random-fourroom" / f"seed-{seed:04d}").env_steps == 1200
+        assert load_run(tmp_path / "runs" / "fourroom-random" / f"seed-{seed:04d}").env_steps == 1200
 
 
 def test_a_report_that_nobody_can_read_is_no_failed_run(tmp_path: Path) -> None:
     done = subprocess.run([*TRAIN], cwd=tmp_path, env=SOURCES, stdout=closed_pipe(), stderr=closed_pipe(), check=False)
     assert done.returncode == 141  # as the shell says of a program that SIGPIPE ended
-    assert load_run(tmp_path / "runs" / "random-fourroom" / "seed-0000").env_steps == 1200
+    assert load_run(tmp_path / "runs" / "fourroom-random" / "seed-0000").env_steps == 1200
 
 
 def test_a_full_disk_behind_stdout_is_one_line_and_its_own_exit_code() -> None:
@@ -123,7 +123,7 @@ class Interrupt(importlib.abc.MetaPathFinder):
         if name == {module!r}:
             os.kill(os.getpid(), {int(number)})
 sys.meta_path.insert(0, Interrupt())
-sys.orig_argv = [sys.executable, "-m", "sfl", "train", "sfl-fourroom", "--tiny"]
+sys.orig_argv = [sys.executable, "-m", "sfl", "train", "fourroom-sfl", "--tiny"]
 sys.argv = ["sfl", *sys.orig_argv[3:]]
 import runpy
 runpy.run_module("sfl", run_name="__main__", alter_sys=True)
@@ -166,7 +166,7 @@ def test_help_ends_however_narrow_the_terminal_says_it_is(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1")
     with pytest.raises(SystemExit):
-        main(["train", "random-fourroom", "--help"])
+        main(["train", "fourroom-random", "--help"])
     assert "--train.steps" in capsys.readouterr().out
     assert os.environ["COLUMNS"] == "1"
 
@@ -179,7 +179,7 @@ def test_a_lost_terminal_saves_like_sigterm(tmp_path: Path, monkeypatch: pytest.
         stop_at(patch, 77, signal.SIGHUP)
         with pytest.raises(RunStoppedError, match="stopped at step 77 and saved"):
             train(random_experiment(), 0, tmp_path, "cpu")
-    assert load_run(tmp_path / "random-fourroom" / "seed-0000").env_steps == 77
+    assert load_run(tmp_path / "fourroom-random" / "seed-0000").env_steps == 77
 
 
 def test_two_hangups_are_one_and_nohup_is_heeded() -> None:
@@ -290,7 +290,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stop_at(patch, 270)
         with pytest.raises(RunStoppedError):
             train(random_experiment(), 0, runs, "cpu")
-    return runs / "random-fourroom" / "seed-0000"
+    return runs / "fourroom-random" / "seed-0000"
 
 
 def cut(file: Path) -> None:
@@ -327,7 +327,7 @@ def test_no_run_goes_on_without_its_rows(
 
 
 def test_rows_written_after_the_checkpoint_are_no_damage(stopped: Path, tmp_path: Path) -> None:
-    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    run = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     shutil.copytree(stopped, run)
     for name in ("train.csv", "eval.csv", "episodes.csv"):
         rows = (run / name).read_text().splitlines(keepends=True)
@@ -342,24 +342,22 @@ TORN = (bytes(200_000), b"\xff\xfe" * 100 + b"\n", b'"' + b"x" * 200_000 + b"\n"
 AN_EARLY_STEP = b"5{}\n"  # only where a checkpoint has noted the rows can it be told from one of them
 
 
-@pytest.mark.parametrize(("tail", "old"), [*((tail, old) for tail in TORN for old in (0, 1)), (AN_EARLY_STEP, 0)])
-def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes, old: int) -> None:
-    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+@pytest.mark.parametrize("tail", [*TORN, AN_EARLY_STEP])
+def test_what_a_crash_leaves_behind_the_last_rows_is_cut(stopped: Path, tmp_path: Path, tail: bytes) -> None:
+    run = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     shutil.copytree(stopped, run)
-    if old:
-        make_old(run)
     rows = (run / "train.csv").read_bytes()
     (run / "train.csv").write_bytes(rows + tail.replace(b"{}", b"," * rows.splitlines()[0].count(b",")))
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
 
 
-def make_old(run: Path) -> None:
-    """As a version made it whose checkpoints did not protect their headers."""
+def make_old(run: Path, number: int) -> None:
+    """As an older version made it; those of format 3 did not protect their headers."""
     for place in RunFolder(run).checkpoints.iterdir():
-        header = json.loads((place / "format.json").read_text())
-        for name in ("kind", "tables", "digest"):
-            del header[name]
-        (place / "format.json").write_text(json.dumps({**header, "format": 3}))
+        header = json.loads((place / "format.json").read_text()) | {"format": number}
+        if number == 3:
+            header = {name: value for name, value in header.items() if name not in ("kind", "tables", "digest")}
+        (place / "format.json").write_text(json.dumps(header if number == 3 else signed(header)))
 
 
 @pytest.mark.parametrize(
@@ -431,14 +429,20 @@ def test_cutting_a_table_on_a_full_disk_keeps_it(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.glob("*.tmp")) == []
 
 
-def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
-    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("number", [3, 4])
+def test_checkpoints_of_older_formats_are_evaluated_and_not_resumed(
+    learnt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:
-    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
-    shutil.copytree(stopped, run)
-    make_old(run)
-    assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(run, "cpu"))
-    assert capsys.readouterr().err.count("is of an older format, which does not protect its own header") == 1
+    new, run = load_run(learnt, device="cpu"), Path(shutil.copytree(learnt, tmp_path / "old"))
+    make_old(run, number)
+    old = load_run(run, device="cpu")
+    tasks = new.tasks(episodes=2)
+    rows = [evaluate(each.agent, each.experiment.env, tasks, label=each.label) for each in (new, old)]
+    assert rows[0] == rows[1]
+    with pytest.raises(CheckpointError, match=f"is of format {number}, this version of sfl resumes format"):
+        resume(run, "cpu")
+    said = capsys.readouterr().err.count("is of an older format, which does not protect its own header")
+    assert said == (number == 3)  # once, though it was read twice
 
 
 # ---- folders
@@ -447,10 +451,10 @@ def test_a_checkpoint_from_before_knows_no_rows_and_says_that_it_is_old(
 def kill_before_its_first_checkpoint(runs: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "save", lambda *words: pytest.fail("saved"))
-        patch.setattr("sfl.run.train._Training._look_up", lambda self, stop: (_ for _ in ()).throw(MemoryError))
+        patch.setattr("sfl.run.train.TrainingRun.record", lambda self, step: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             train(random_experiment(), 0, runs, "cpu")
-    return runs / "random-fourroom" / "seed-0000"
+    return runs / "fourroom-random" / "seed-0000"
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(
@@ -463,7 +467,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(
     other = random_experiment(steps=340)
     with pytest.raises(UsageError, match=r"a run of other settings without a checkpoint\. Delete .*seed-0000, or"):
         train(other, 0, tmp_path / "runs", "cpu")
-    with folder.held(path), pytest.raises(UsageError, match="is being written by another process"):
+    with folder.locked(path), pytest.raises(UsageError, match="is being written by another process"):
         train(random_experiment(), 0, tmp_path / "runs", "cpu")
     again = train(random_experiment(), 0, tmp_path / "runs", "cpu")
     assert "was stopped before its first checkpoint; it starts over." in capsys.readouterr().err
@@ -487,7 +491,7 @@ def test_only_a_run_of_which_nothing_is_lost_starts_over(tmp_path: Path) -> None
     shutil.rmtree(whole.checkpoints)
     with pytest.raises(UsageError, match="its checkpoints are gone"):
         train(random_experiment(), 0, tmp_path / "runs", "cpu")
-    foreign = tmp_path / "foreign" / "random-fourroom" / "seed-0000"
+    foreign = tmp_path / "foreign" / "fourroom-random" / "seed-0000"
     foreign.mkdir(parents=True)
     (foreign / "thesis.tex").write_text("all of it")
     with pytest.raises(UsageError, match="exists already and holds no run; move it away"):
@@ -502,7 +506,7 @@ def test_only_a_run_of_which_nothing_is_lost_starts_over(tmp_path: Path) -> None
 def test_what_a_kill_in_the_middle_of_a_save_leaves_is_gone_after_resuming(
     stopped: Path, tmp_path: Path, moment: str
 ) -> None:
-    run = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    run = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     shutil.copytree(stopped, run)
     places = RunFolder(run)
     if moment.startswith("old"):
@@ -530,7 +534,7 @@ def test_a_run_killed_between_its_two_last_checkpoints_lacks_neither(
         patch.setattr(checkpoint, "save", killed)
         with pytest.raises(SflError, match="killed"):
             train(random_experiment(), 0, tmp_path / "parts", "cpu")
-    parts = resume(tmp_path / "parts" / "random-fourroom" / "seed-0000", "cpu")
+    parts = resume(tmp_path / "parts" / "fourroom-random" / "seed-0000", "cpu")
     whole = train(random_experiment(), 0, tmp_path / "whole", "cpu")
     assert_same_run(whole, parts)
     assert {path.name for path in whole.checkpoints.iterdir()} == {path.name for path in parts.checkpoints.iterdir()}
@@ -548,7 +552,7 @@ def test_poses_and_steps_agree(stopped: Path, tmp_path: Path) -> None:
 
 
 def test_a_pipe_in_the_place_of_a_run_or_a_file_of_one_is_one_line(stopped: Path, tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "random-fourroom" / "seed-0000"
+    path = tmp_path / "runs" / "fourroom-random" / "seed-0000"
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
     with pytest.raises(UsageError, match="exists already and holds no run; move it away"):

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sfl.api import GOAL, Array, Explanation
-from sfl.run.evaluate import evaluate
+from sfl.api import GOAL, Array, Decision
+from sfl.run.evaluate import evaluate, open_world
 from sfl.run.indicators import Indicators, Leg, Waypoints, crossing, edge_metrics
 from sfl.run.metrics import columns
-from sfl.run.worlds import open_world
 from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig, Task
 
 from .worlds import Corridor, Walk
@@ -23,7 +22,7 @@ LANDMARKS = np.array([[9.0, 0, 0], [2.0, 0, 270.0], [4.0, 0, 0]])
 class Thinker(Walk):
     """Walks right; its thoughts at each decision are given."""
 
-    def __init__(self, thoughts: Sequence[Explanation]) -> None:
+    def __init__(self, thoughts: Sequence[Decision]) -> None:
         super().__init__()
         self._thoughts, self._count = thoughts, -1
 
@@ -31,11 +30,11 @@ class Thinker(Walk):
         self._count += 1
         return super().act(observations, env_indices)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         return self._thoughts[self._count]
 
 
-def indicators(thoughts: Sequence[Explanation], goal: int = 50, landmarks: Array = LANDMARKS) -> dict[str, float]:
+def indicators(thoughts: Sequence[Decision], goal: int = 50, landmarks: Array = LANDMARKS) -> dict[str, float]:
     """Of an episode that starts in cell 0 and has as many decisions as there are thoughts."""
     watch = Indicators({}, landmarks, GRID)
     tasks = [Task("any", 0, None, goal, len(thoughts))]  # type: ignore[arg-type]
@@ -45,7 +44,7 @@ def indicators(thoughts: Sequence[Explanation], goal: int = 50, landmarks: Array
 
 def test_localization_over_the_localized_decisions_and_over_all() -> None:
     at = [None, 1, 1, 1, 0]  # in cells 0 to 4
-    metrics = indicators([Explanation(localized=landmark) for landmark in at])
+    metrics = indicators([Decision(localized=landmark) for landmark in at])
     assert metrics == {
         "graph/localized_in_evaluation": 0.8,
         "graph/localization_within_1": 0.75,  # distances 1, 0, 1, 5
@@ -57,7 +56,7 @@ def test_localization_over_the_localized_decisions_and_over_all() -> None:
 
 
 def test_never_localized_is_a_share_of_zero_and_no_landmarks_say_nothing() -> None:
-    silent = [Explanation()] * 3
+    silent = [Decision()] * 3
     shares = {"graph/localized_in_evaluation": 0.0, "graph/localization_within_1_of_all": 0.0}
     assert indicators(silent) == shares
     assert indicators(silent, landmarks=np.zeros((0, 3))) == {}
@@ -65,13 +64,13 @@ def test_never_localized_is_a_share_of_zero_and_no_landmarks_say_nothing() -> No
 
 def test_landmarks_at_unknown_places_count_nowhere() -> None:
     landmarks = np.array([[np.nan] * 3, [1.0, 0, 0]])
-    metrics = indicators([Explanation(localized=landmark) for landmark in (0, 1)], landmarks=landmarks)
+    metrics = indicators([Decision(localized=landmark) for landmark in (0, 1)], landmarks=landmarks)
     assert metrics["graph/localized_in_evaluation"] == 1.0
     assert metrics["graph/localization_within_1"] == 1.0
 
 
-def going(target: int | None, reached: int | None = None) -> Explanation:
-    return Explanation(target=target, reached=reached)
+def going(target: int | None, reached: int | None = None) -> Decision:
+    return Decision(target=target, reached=reached)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def going(target: int | None, reached: int | None = None) -> Explanation:
     ],
 )
 def test_waypoints_end_by_belief_or_are_given_up(
-    thoughts: list[Explanation], believed: int, true: int, given_up: int, met: int, afar: tuple[int, int]
+    thoughts: list[Decision], believed: int, true: int, given_up: int, met: int, afar: tuple[int, int]
 ) -> None:
     metrics = indicators(thoughts)
     count = believed + given_up
@@ -119,12 +118,12 @@ def test_a_leg_knows_its_edge_and_how_long_it_took() -> None:
     watch = Waypoints(LANDMARKS, radius=1)
     route = (1, 2, 0)
     thoughts = [
-        Explanation(target=1, route=route),  # the route begins with it
-        Explanation(target=1, route=route),
-        Explanation(target=2, route=route, reached=1),
-        Explanation(target=None, route=route),
-        Explanation(target=0, route=route, reached=2),
-        Explanation(target=0, route=route),
+        Decision(target=1, route=route),  # the route begins with it
+        Decision(target=1, route=route),
+        Decision(target=2, route=route, reached=1),
+        Decision(target=None, route=route),
+        Decision(target=0, route=route, reached=2),
+        Decision(target=0, route=route),
     ]
     tasks = [Task("any", 0, None, 50, len(thoughts))]  # type: ignore[arg-type]
     policy = Thinker(thoughts)

@@ -8,15 +8,15 @@ import pytest
 
 from sfl.errors import SflError
 from sfl.run.log import Boards, CsvTable
-from sfl.run.metrics import METRICS, MetricWindow, columns, declared
+from sfl.run.metrics import MetricWindow, columns, declared, metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_page_has_exactly_the_declared_names_with_their_words() -> None:
     lines = dict(re.findall(r"^\| `(\w+/[^`]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
-    assert set(lines) == {metric.name for metric in METRICS}
-    for metric in METRICS:
+    assert set(lines) == {metric.name for metric in metrics()}
+    for metric in metrics():
         assert lines[metric.name] == f"{metric.file}.csv | {metric.unit} | {metric.meaning} | {metric.bad}"
 
 
@@ -44,7 +44,7 @@ def test_window_takes_means_of_losses_and_the_newest_of_counts() -> None:
     middle = window.state()
     assert window.take() == {"train/sf_loss": 3.0, "graph/landmark_count": 30.0}
     assert window.take() == {}
-    window.restore(middle)
+    window.load_state(middle)
     window.add({"train/sf_loss": 7.0})
     assert window.take()["train/sf_loss"] == 4.0
 

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.experiments import get, tiny
 from sfl.method.config import FrameSFLConfig
 from sfl.run.folder import load_run, read_episodes
@@ -24,7 +21,7 @@ from .dooms import doom_experiment
 
 @pytest.mark.parametrize("name", ["sptm", "sgm"])
 def test_a_graph_of_walks_is_made_and_judged(name: str, tmp_path: Path) -> None:
-    agent = tiny(get(f"{name}-doom-test-2-random")).agent
+    agent = tiny(get(f"test-2-random-spawn-{name}")).agent
     assert isinstance(agent, NetworkConfig)
     assert isinstance(agent, SPTMConfig | SGMConfig)
     pairs = replace(agent.retrieval, near=2, far=5)
@@ -44,7 +41,7 @@ def test_a_graph_of_walks_is_made_and_judged(name: str, tmp_path: Path) -> None:
 
 
 def test_the_controllers_r_serves_as_the_metric_of_sfl(tmp_path: Path) -> None:
-    source, agent = (tiny(get(f"{name}-doom-sgm-random")).agent for name in ("controller", "reachability"))
+    source, agent = (tiny(get(f"sgm-random-spawn-{name}")).agent for name in ("controller", "paper-reachability"))
     assert isinstance(source, ControllerConfig)
     assert isinstance(agent, FrameSFLConfig)
     experiment = doom_experiment(tmp_path, steps=80, env_count=2, eval_every=0, checkpoint_every=80)

@@ -12,11 +12,11 @@ from sfl import experiments
 from sfl.baselines.mss.agent import MSSAgent
 from sfl.run.folder import read_episodes
 from sfl.run.settings import Experiment
-from sfl.run.train import _Training, train
+from sfl.run.train import TrainingRun, train
 
 
 def experiment(oracle: bool) -> Experiment:
-    tiny = experiments.tiny(experiments.get("mss-fourroom"))
+    tiny = experiments.tiny(experiments.get("fourroom-mss"))
     agent = replace(tiny.agent, oracle=oracle)  # type: ignore[call-arg]
     sizes = replace(tiny.train, steps=240, env_count=2, eval_every=0, checkpoint_every=240, log_every=120)
     return replace(tiny, agent=agent, train=sizes, eval=replace(tiny.eval, episodes=1))
@@ -42,15 +42,10 @@ def _noting(told: list[np.ndarray]) -> object:
 
 
 def test_the_poses_are_those_of_the_step() -> None:
-    run = _Training(experiment(oracle=True), seed=0, device="cpu")
+    run = TrainingRun(experiment(oracle=True), seed=0, device="cpu")
     agent = run.agent
     assert isinstance(agent, MSSAgent)
-    from sfl.run.rollout import rollout
-
-    steps = rollout(agent, run.session)
-    for _ in range(5):
-        step = next(steps)
-        run._learn(step)
+    for step, _ in zip(run.steps(), range(5), strict=False):
         places = agent.experience.replay.upcoming(step.transitions.env_indices, -1)
         np.testing.assert_array_equal(agent.experience._positions[places], step.poses[:, :2])
     run.session.close()

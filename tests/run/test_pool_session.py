@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfl.api import Array, Episode, EpisodeSource, Explanation, Observation, Step
+from sfl.api import Array, Decision, Episode, EpisodeSource, Observation, Step
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.errors import SflError, UsageError
 from sfl.run.evaluate import TaskQueue, evaluate
-from sfl.run.folder import config_spec
 from sfl.run.rollout import FreeEpisodes, rollout
-from sfl.run.worlds import MazeWorld
 from sfl.seeding import generator_state, restore_generator, spawn
 from sfl.worlds import DoomConfig, Task, make_env
-from sfl.worlds.doom.game import read_engine
 from sfl.worlds.doom.session import PoolSession
+from sfl.worlds.doom.workers import read_engine
+from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.session import EnvSession
 
 from .dooms import FORWARD, SOUTH_END
@@ -38,7 +37,7 @@ SHOWN = (120, 160, 3)
 @contextmanager
 def playing(games: int, source: EpisodeSource, max_steps: int = 5) -> Iterator[PoolSession]:
     world = MazeWorld(CONFIG)
-    session = PoolSession(world.places, games, source, max_steps=max_steps, goal_terminates=True)
+    session = PoolSession(world.sampler, games, source, max_steps=max_steps, goal_terminates=True)
     try:
         yield session
     finally:
@@ -70,17 +69,17 @@ class Diary:
         self.shown.append(observations.copy())
         return self._rng.integers(7, size=len(env_indices))
 
-    def explain(self, env_index: int) -> Explanation:
-        return Explanation()
+    def explain(self, env_index: int) -> Decision:
+        return Decision()
 
 
 @pytest.mark.usefixtures("uncollected")
 def test_what_games_share_goes_with_their_session() -> None:
     with playing(2, listed(seeded(0))) as session:
         assert len(list(rollout(Diary(), session))) == 5
-        board = weakref.ref(session._pool.crew.board)
+        shared = weakref.ref(session._pool.workers.shared)
     del session
-    assert board() is None
+    assert shared() is None
 
 
 def test_halves_take_turns_and_steps_come_in_the_order_of_acting() -> None:
@@ -193,7 +192,7 @@ def test_a_goal_within_reach_of_the_start_counts_as_reached_in_no_steps_and_is_n
 
 
 def kill_game(session: PoolSession, game: int) -> None:
-    engine = read_engine(session._pool.crew.folder / f"game-{game}")
+    engine = read_engine(session._pool.workers.folder / f"game-{game}")
     assert engine is not None
     os.kill(engine.process, signal.SIGKILL)
 
@@ -276,7 +275,7 @@ def short_episodes(rng: np.random.Generator, served: int = 0) -> Callable[[], Ep
 
 
 def random_agent() -> RandomAgent:
-    return RandomAgent(RandomConfig(), config_spec(CONFIG, 3), 0)
+    return RandomAgent(RandomConfig(), CONFIG.spec(3), 0)
 
 
 def rows_of(step: Step) -> list[dict[str, Any]]:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from sfl.api import Array
-from sfl.run.poses import PoseLog, Squares, edge_ends, landmark_poses
-from sfl.run.worlds import MazeWorld, open_world
+from sfl.run.evaluate import open_world
+from sfl.run.poses import PoseLog, edge_ends, landmark_poses
 from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig
+from sfl.worlds.doom.world import MazeWorld
+from sfl.worlds.world import Squares
 
 POSES = np.array([[1, 1, 0], [4, 5, 90], [1, 2, 0]], np.float32)
 
@@ -69,9 +71,9 @@ def test_squares_of_a_maze_are_those_with_free_places() -> None:
     world = MazeWorld(DoomConfig("small"))
     squares = world.squares()
     assert squares.side == 50.0
-    start = np.array([world.places.maze.start])
+    start = np.array([world.sampler.maze.start])
     assert squares.visits(start).sum() == 1
-    places = world.places.free.sample(np.random.Generator(np.random.PCG64(0)), 2000)
+    places = world.sampler.free.sample(np.random.Generator(np.random.PCG64(0)), 2000)
     seen = squares.visits(np.column_stack([places, np.zeros(2000)]))
     assert seen.sum() > 1990  # slivers between two points of the lattice are no squares of their own
     assert (seen > 0).mean() > 0.9

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sfl.errors import UsageError
-from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, wilson
+from sfl.run.chance import wilson
+from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
 from sfl.run.report import report_cells, report_lines, summarise_runs
 
 Z = 1.959963984540054  # the 97.5% point of the normal distribution

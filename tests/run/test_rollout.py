@@ -4,8 +4,9 @@ import json
 from itertools import islice
 
 import numpy as np
+import pytest
 
-from sfl.api import Episode
+from sfl.api import AgentState, Array, Episode, Metrics, Policy, Transitions
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.seeding import generator_state, restore_generator, spawn
 from sfl.worlds.session import EnvSession
@@ -33,6 +34,43 @@ def test_policy_is_told_of_an_episode_only_after_the_reader_had_its_last_step() 
         ("read", [1], []),
     ]
     assert seen == [(0, 1), (1, 2), (0, 1)]  # the last observation of an episode is its own, not the next one's first
+
+
+class Learner(Walk):
+    """Writes down what it is to learn from."""
+
+    def observe_poses(self, poses: Array, next_poses: Array) -> None:
+        self.calls.append(("poses", poses[:, 0].tolist(), next_poses[:, 0].tolist()))
+
+    def observe(self, transitions: Transitions) -> None:
+        self.calls.append(("observe", transitions.next_observations[:, 0].tolist()))
+
+    def update(self) -> Metrics:
+        self.calls.append(("update",))
+        return {"train/gradient_steps": float(len(self.calls))}
+
+    def policy(self, seed: int) -> Policy:
+        raise NotImplementedError
+
+    def state_dict(self) -> AgentState:
+        raise NotImplementedError
+
+    def load_state_dict(self, state: AgentState) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_learner_observes_and_updates_before_the_reader_has_the_step(told: bool) -> None:
+    learner = Learner()
+    for step in islice(rollout(learner, session([Corridor(limit=2)]), learner, tell_poses=told), 2):
+        assert step.metrics == {"train/gradient_steps": len(learner.calls)}
+        learner.calls.append(("read",))
+    poses = [[("poses", [0.0], [1.0])], [("poses", [1.0], [2.0])]] if told else [[], []]
+    assert learner.calls == [
+        ("begin", 0, None),
+        *[("act", [0], [0]), *poses[0], ("observe", [1]), ("update",), ("read",)],
+        *[("act", [0], [1]), *poses[1], ("observe", [2]), ("update",), ("read",)],
+    ]
 
 
 def test_training_episodes_have_no_goal_and_fresh_seeds() -> None:

@@ -19,8 +19,7 @@ from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.run import checkpoint
 from sfl.run import train as train_module
 from sfl.run.compare import evaluate_run
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, config_spec, load_run, read_episodes
+from sfl.run.folder import RunFolder, export, load_run, read_episodes
 from sfl.run.log import read_columns
 from sfl.run.machine import resident_megabytes
 from sfl.run.metrics import MACHINE
@@ -38,7 +37,7 @@ def tiny_experiment(name: str, **sizes: int) -> Experiment:
 
 
 def sfl_experiment(**sizes: int) -> Experiment:
-    return tiny_experiment("sfl-fourroom", **sizes)
+    return tiny_experiment("fourroom-sfl", **sizes)
 
 
 def with_several_environments(**sizes: int) -> Experiment:
@@ -71,18 +70,18 @@ def assert_same_checkpoint(one: Path, other: Path) -> None:
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, env_steps: int, number: int = signal.SIGINT) -> None:
     """Send a signal to this process right after the agent has learned from that step."""
-    learn = train_module._Training._learn
+    record = train_module.TrainingRun.record
 
-    def learn_and_signal(self: Any, step: Any) -> None:
-        learn(self, step)
+    def record_and_signal(self: Any, step: Any) -> None:
+        record(self, step)
         if self.env_steps == env_steps:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(train_module._Training, "_learn", learn_and_signal)
+    monkeypatch.setattr(train_module.TrainingRun, "record", record_and_signal)
 
 
 def tabular_experiment(**sizes: int) -> Experiment:
-    return tiny_experiment("tabular-fourroom", **sizes)
+    return tiny_experiment("fourroom-tabular", **sizes)
 
 
 MAKERS = [random_experiment, with_several_environments, sfl_experiment, tabular_experiment]
@@ -183,7 +182,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
 
 def test_rows_and_folders_are_where_they_should_be(tmp_path: Path) -> None:
     folder = train(random_experiment(), 3, tmp_path, "cpu")
-    assert folder.path == tmp_path / "random-fourroom" / "seed-0003"
+    assert folder.path == tmp_path / "fourroom-random" / "seed-0003"
     assert [row["env_steps"] for row in training_rows(folder)] == ["50", "100", "150", "200", "250", "300", "350"]
     evaluated = [line.split(",")[6] for line in folder.episodes.read_text().splitlines()[1:]]
     assert sorted(set(evaluated)) == ["100", "200", "300", "350"]
@@ -243,7 +242,7 @@ def test_sigterm_saves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     stop_at(monkeypatch, 77, signal.SIGTERM)
     with pytest.raises(RunStoppedError, match="stopped at step 77 and saved"):
         train(random_experiment(), 0, tmp_path)
-    assert load_run(tmp_path / "random-fourroom" / "seed-0000").env_steps == 77
+    assert load_run(tmp_path / "fourroom-random" / "seed-0000").env_steps == 77
 
 
 def test_second_ctrl_c_in_the_middle_of_a_save_keeps_the_old_checkpoint(
@@ -261,7 +260,7 @@ def test_second_ctrl_c_in_the_middle_of_a_save_keeps_the_old_checkpoint(
     with pytest.raises(RunStoppedError, match="stopped without saving; continue with `sfl resume"):
         train(random_experiment(), 0, tmp_path / "parts", "cpu")
     monkeypatch.undo()
-    path = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    path = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     assert sorted(folder.name for folder in (path / "checkpoints").iterdir()) == ["000000150", "last"]
     assert load_run(path).env_steps == 150
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(path, "cpu"))
@@ -285,7 +284,7 @@ def test_full_disk_while_saving_keeps_the_old_checkpoint(tmp_path: Path, monkeyp
     with pytest.raises(SflError, match="The disk is full"):
         train(random_experiment(), 0, tmp_path / "parts", "cpu")
     monkeypatch.undo()
-    path = tmp_path / "parts" / "random-fourroom" / "seed-0000"
+    path = tmp_path / "parts" / "fourroom-random" / "seed-0000"
     assert sorted(folder.name for folder in (path / "checkpoints").iterdir()) == ["000000150", "last"]
     assert_same_run(train(random_experiment(), 0, tmp_path / "whole", "cpu"), resume(path, "cpu"))
 
@@ -321,8 +320,8 @@ def test_an_environment_that_does_not_repeat_is_reported(
         stop_at(patch, 77)
         with pytest.raises(RunStoppedError):
             train(random_experiment(), 0, tmp_path)
-    folder = RunFolder(tmp_path / "random-fourroom" / "seed-0000")
-    monkeypatch.setattr("sfl.run.rollout._Slot.digest", lambda self: "something else")
+    folder = RunFolder(tmp_path / "fourroom-random" / "seed-0000")
+    monkeypatch.setattr("sfl.worlds.session._Slot.digest", lambda self: "something else")
     resume(folder.path)
     assert "environment 0 did not repeat its episode" in capsys.readouterr().err
     assert len(training_rows(folder)) == 7
@@ -354,5 +353,5 @@ def test_every_checkpoint_of_a_run_can_be_loaded(tmp_path: Path) -> None:
 
 
 def test_spec_is_what_the_environment_shows() -> None:
-    spec = config_spec(MiniGridConfig())
+    spec = MiniGridConfig().spec()
     assert (spec.observation_shape, spec.observation_dtype, spec.action_count) == ((9, 9, 3), "uint8", 4)

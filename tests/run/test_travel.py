@@ -15,22 +15,19 @@ import gymnasium
 import pytest
 
 from sfl import user_modules as modules
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.baselines.walks import TrailConfig
+from sfl.baselines.config import SPTMConfig, TrailConfig
+from sfl.baselines.mss.config import over_frames
 from sfl.cli import main
 from sfl.errors import CheckpointError, UsageError
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.method.config import FrameConfig, FrameSFLConfig, SuccessorConfig
 from sfl.run import inputs
 from sfl.run.compare import evaluate_run
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, create, load_run, read_config, usable_config
+from sfl.run.folder import RunFolder, create, export, load_run, read_config, usable_config
 from sfl.run.settings import EvalConfig, Experiment
 from sfl.run.train import resume, train
 from sfl.studio.curves import settings
 from sfl.studio.runs import Shelf
-from sfl.worlds import DoomConfig, world_name
+from sfl.worlds import DoomConfig
 from sfl.worlds.mazes.load import LAYOUTS, build_file
 from sfl.worlds.mazes.textures import PAPER_TEXTURES
 
@@ -87,9 +84,9 @@ def test_a_module_beside_the_user_is_found_again_from_elsewhere(
     away.mkdir()
     (home / "my_cells.py").write_text(CELLS)
     monkeypatch.chdir(home)
-    words = ["train", "sfl-gym", "--env.id", "my_cells:Cells-v0", "--tiny", "--train.steps", "300", "--device", "cpu"]
+    words = ["train", "world-sfl", "--env.id", "my_cells:Cells-v0", "--tiny", "--train.steps", "300", "--device", "cpu"]
     assert main([*words, "--train.eval-every", "0"]) == 0
-    shutil.move(home / "runs" / "sfl-gym" / "seed-0000", away / "run")
+    shutil.move(home / "runs" / "world-sfl" / "seed-0000", away / "run")
     assert json.loads((away / "run" / "inputs" / "inputs.json").read_text())["modules"] == {"my_cells": str(home)}
 
     forget(*state)
@@ -153,7 +150,7 @@ def test_a_run_in_a_maze_of_ones_own_is_whole_without_its_files(made: Path, tmp_
     assert [(row.maze, row.level) for row in rows] == [("mine", "easy")] * 2
     assert resume(made).path == made
     one, other = Shelf([made, slim]).runs
-    assert one.facts.world_key == other.facts.world_key == world_name(load_run(slim).experiment.env)
+    assert one.facts.world_key == other.facts.world_key == load_run(slim).experiment.env.world_name()
     found = settings([one, other])
     assert found["differs"] == []
     assert found["settings"]["r0"]["env.maze"] == "mine.txt"
@@ -198,7 +195,7 @@ def test_weights_can_be_given_again(made: Path, tmp_path: Path, monkeypatch: pyt
 def test_large_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MOST_COPIED", 1_000)
     file = unlearned_encoder(tmp_path)
-    experiment = replace(random_experiment(), agent=FrameMSSConfig(encoder=file))
+    experiment = replace(random_experiment(), agent=over_frames(encoder=file))
     run = create(tmp_path / "run", experiment, 0, {}).path
     assert [path.name for path in (run / "inputs").iterdir()] == ["inputs.json"]
     assert usable_config(run)[0].agent == experiment.agent
@@ -210,7 +207,7 @@ def test_large_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: py
         usable_config(run)
     assert usable_config(run, whole=False)[0].agent == experiment.agent
     monkeypatch.setenv("SFL_INPUTS", str(tmp_path / "here"))
-    assert usable_config(run)[0].agent == FrameMSSConfig(encoder=str(moved))
+    assert usable_config(run)[0].agent == over_frames(encoder=str(moved))
     Path(file).write_bytes(b"another")
     monkeypatch.delenv("SFL_INPUTS")
     with pytest.raises(UsageError, match="where another file is now"):
@@ -225,12 +222,12 @@ def test_the_papers_mazes_travel_by_their_names(tmp_path: Path, monkeypatch: pyt
     (mazes / "pairs" / "sgm-random.json").write_text("{}")
     monkeypatch.setenv("SFL_MAZES", str(mazes))
     env = DoomConfig("sgm")
-    experiment, name = replace(random_experiment(), env=env), world_name(env)
+    experiment, name = replace(random_experiment(), env=env), env.world_name()
     run = create(tmp_path / "run", experiment, 0, {}).path
     shutil.rmtree(mazes)
     found = usable_config(run)[0].env
     assert isinstance(found, DoomConfig)
-    assert (found.maze, world_name(found)) == ("sgm", name)
+    assert (found.maze, found.world_name()) == ("sgm", name)
     assert Path(str(found.maze_dir), "pairs", "sgm-random.json").read_text() == "{}"
 
 
@@ -240,11 +237,11 @@ def test_a_map_of_a_wad_and_its_textures_travel(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     env = DoomConfig("./own.wad:MAP01", texture_seed=3)
     run = create(tmp_path / "run", replace(random_experiment(), env=env), 0, {}).path
-    name = world_name(env)
+    name = env.world_name()
     (tmp_path / "own.wad").unlink()
     (tmp_path / "textures-test.txt").write_text("STONE2\n")
     monkeypatch.setenv("SFL_MAZES", str(tmp_path))  # a list that had no say when the run was made
-    assert world_name(usable_config(run)[0].env) == name
+    assert usable_config(run)[0].env.world_name() == name
 
 
 def test_a_run_without_anything_of_the_users_keeps_nothing(tmp_path: Path) -> None:

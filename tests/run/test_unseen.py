@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfl.api import Array, Episode, Observation, Step, Transitions
+from sfl.run.evaluate import open_world
+from sfl.run.indicators import BLOCK, UnseenObservations, UnseenPositions, unseen_goals
 from sfl.run.poses import PoseLog
-from sfl.run.unseen import BLOCK, UnseenPlaces, UnseenSights, unseen_goals
-from sfl.run.worlds import open_world
 from sfl.worlds import GymConfig, MiniGridConfig, Task
 
 NOWHERE = np.full((2, 3), np.nan)
@@ -76,7 +76,7 @@ def above(achieved: Observation, desired: Observation, info: Any = None) -> bool
 def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: Any, kind: Any) -> None:
     rng = np.random.default_rng(0)
     goals = [*make(rng), *make(rng), *make(rng), 100 + make(rng)[0]] * 2  # each goal twice counts once
-    tracker = UnseenSights(goals, kind)
+    tracker = UnseenObservations(goals, kind)
     seen: list[Observation] = []
     for _ in range(6):  # longer than a block in all, and never a multiple of it
         steps, more = walk(rng, BLOCK // 4 + 3, make)
@@ -85,8 +85,8 @@ def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: 
         seen += more
         share = np.mean([not any(reached(observation, goal) for observation in seen) for goal in goals])
         assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": pytest.approx(share)}
-        again = UnseenSights(goals, kind)
-        again.restore(tracker.state())
+        again = UnseenObservations(goals, kind)
+        again.load_state(tracker.state())
         tracker = again  # a resumed run goes on with the same
     assert 0 < share < 1
 
@@ -94,20 +94,20 @@ def test_goals_that_are_observations_against_looking_at_all(make: Any, reached: 
 def test_goals_far_away_are_measured_to_the_last_digit() -> None:
     """Distances by products are rough at such sizes; the goal test is not."""
     base = np.array([1e8, -3e8])
-    tracker = UnseenSights([base, base + 5.0], 1.0)
+    tracker = UnseenObservations([base, base + 5.0], 1.0)
     tracker.add(step(base + np.array([[0.0, 1.0], [3.9, 5.0]]), np.zeros((2, 2))))
     assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.5}
 
 
 def test_zero_has_no_sign_and_what_is_no_number_is_never_reached() -> None:
-    tracker = UnseenSights([np.array([0.0]), np.array([np.nan])], "equal")
+    tracker = UnseenObservations([np.array([0.0]), np.array([np.nan])], "equal")
     tracker.add(step(np.array([[-0.0], [np.nan]]), np.zeros((2, 1))))
     assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 0.5}
 
 
 def test_a_function_hears_what_the_environment_says() -> None:
     """The same observation with another info is asked about again."""
-    tracker = UnseenSights([np.array([7.0])], lambda achieved, desired, info: bool(info.get("key")))
+    tracker = UnseenObservations([np.array([7.0])], lambda achieved, desired, info: bool(info.get("key")))
     same = np.array([[1.0], [1.0]])
     tracker.add(step(same, same, infos=({}, {})))
     assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 1.0}
@@ -119,7 +119,7 @@ def test_goals_at_places_against_looking_at_all() -> None:
     rng = np.random.default_rng(1)
     goals, poses = rng.uniform(0, 2_000, (60, 2)), rng.uniform(0, 2_000, (300, 3))
     poses[::7] = np.nan
-    tracker = UnseenPlaces(np.concatenate([goals, goals]), 100.0)
+    tracker = UnseenPositions(np.concatenate([goals, goals]), 100.0)
     for count in (1, 50, 51, 300):
         gaps = np.linalg.norm(goals[:, None] - poses[None, :count, :2], axis=2)
         share = float(np.mean(~(gaps <= 100.0).any(1)))
@@ -130,15 +130,15 @@ def test_goals_at_places_against_looking_at_all() -> None:
 def test_on_a_grid_only_the_goals_own_cell_is_near() -> None:
     config = MiniGridConfig()
     tasks = [Task("any", 0, None, (3.0, 2.0, 90.0), 100), Task("any", 1, None, (3.0, 2.0, 0.0), 100)]
-    tracker = unseen_goals(open_world(config), config, [*tasks, Task("paper", 0, None, (6.0, 7.0, 0.0), 100)])
+    tracker = unseen_goals(open_world(config), [*tasks, Task("paper", 0, None, (6.0, 7.0, 0.0), 100)])
     assert tracker.metrics(log_of(np.zeros((0, 3)))) == {}  # no step, nothing to say
     assert tracker.metrics(log_of(np.array([[3.0, 3.0, 90.0]]))) == {"explore/goals_unseen": 1.0}
     assert tracker.metrics(log_of(np.array([[3.0, 3.0, 90.0], [3.0, 2.0, 270.0]]))) == {"explore/goals_unseen": 0.5}
 
 
 def test_an_old_checkpoint_says_nothing_for_good() -> None:
-    tracker = UnseenSights([np.array([1.0])], "equal")
-    tracker.restore(None)
+    tracker = UnseenObservations([np.array([1.0])], "equal")
+    tracker.load_state(None)
     tracker.add(step(np.ones((2, 1)), np.ones((2, 1))))
     assert (tracker.metrics(log_of(np.zeros((1, 3)))), tracker.state()) == ({}, None)
 
@@ -147,7 +147,7 @@ def test_where_an_episode_ends_counts() -> None:
     """FrozenLake's gift ends the episode: no decision is made there."""
     config = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))
     gift = np.eye(16, dtype=np.float32)[[15]]
-    tracker = unseen_goals(open_world(config), config, [Task("any", 0, None, gift[0], 100)])
+    tracker = unseen_goals(open_world(config), [Task("any", 0, None, gift[0], 100)])
     seen, then = np.eye(16, dtype=np.float32)[[14, 13]], np.eye(16, dtype=np.float32)[[15, 13]]
     tracker.add(step(seen, then))
     assert tracker.metrics(log_of(np.zeros((1, 3)))) == {"explore/goals_unseen": 1.0}

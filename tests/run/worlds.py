@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from sfl.api import Array, Explanation, Observation
+from sfl.api import Array, Decision, Observation
 from sfl.baselines.random import RandomConfig
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds import MiniGridConfig
@@ -48,8 +48,8 @@ class Corridor(gymnasium.Env[Any, Any]):
 class Walk:
     """A policy that always does the same and writes down what it is told."""
 
-    def __init__(self, action: int = 1, explanation: Explanation | None = None) -> None:
-        self._action, self._explanation = action, explanation or Explanation()
+    def __init__(self, action: int = 1, explanation: Decision | None = None) -> None:
+        self._action, self._explanation = action, explanation or Decision()
         self.calls: list[tuple[Any, ...]] = []
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -61,7 +61,7 @@ class Walk:
         self.calls.append(("act", env_indices.tolist(), observations.reshape(len(observations), -1)[:, 0].tolist()))
         return np.full(len(env_indices), self._action)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What it was made with."""
         return self._explanation
 
@@ -70,5 +70,5 @@ def random_experiment(**train: int) -> Experiment:
     """The random policy in FourRoom for a few hundred steps."""
     sizes = {"steps": 350, "eval_every": 100, "checkpoint_every": 150, "log_every": 50, **train}
     return Experiment(
-        "random-fourroom", MiniGridConfig(), RandomConfig(), TrainConfig(**sizes), EvalConfig(episodes=3, parallel=2)
+        "fourroom-random", MiniGridConfig(), RandomConfig(), TrainConfig(**sizes), EvalConfig(episodes=3, parallel=2)
     )

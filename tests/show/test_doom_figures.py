@@ -12,24 +12,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfl.method.config import FrameConfig, FrameSFLConfig
-from sfl.method.edges import EdgeConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorConfig
-from sfl.run.export import export
-from sfl.run.folder import RunFolder, load_run
+from sfl.method.config import EdgeConfig, FrameConfig, FrameSFLConfig, LandmarkConfig, NavigatorConfig, SuccessorConfig
+from sfl.run.folder import RunFolder, export, load_run
 from sfl.run.indicators import Leg
 from sfl.run.log import read_columns
 from sfl.run.settings import Experiment
 from sfl.run.train import train
-from sfl.run.worlds import MazeWorld
 from sfl.show import views as survey_module
 from sfl.show.draw import draw, draw_paper
 from sfl.show.maps import Site
 from sfl.show.mazes import early_run, edge_success, graph_figure, visits_figure
 from sfl.show.style import SCREEN
 from sfl.show.views import aliased_pairs, central_places, free_ahead, survey, view_at
+from sfl.worlds.doom.world import MazeWorld
 
 from ..run.dooms import doom_experiment, unlearned_encoder
 from ..run.vectors import check
@@ -49,7 +44,7 @@ def sfl_experiment(place: Path) -> Experiment:
         replay_size=500,
     )
     base = doom_experiment(place, max_steps=60, steps=600, eval_every=0, checkpoint_every=150, log_every=150)
-    return replace(base, name="sfl-doom-small", agent=agent)
+    return replace(base, name="laptop-maze-sfl", agent=agent)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +152,7 @@ def test_filters_only_take_edges_away(run: RunFolder) -> None:
 def test_the_survey_looks_in_four_directions_from_all_over_the_maze(run: RunFolder) -> None:
     world = world_of(run)
     found = survey(world)
-    free = world.places.free
+    free = world.sampler.free
     assert free.contains(found.poses[:, :2]).all()
     assert len(found.poses) % 4 == 0
     assert len(found.poses) >= 4 * 16
@@ -165,12 +160,12 @@ def test_the_survey_looks_in_four_directions_from_all_over_the_maze(run: RunFold
     gaps = np.linalg.norm(places[:, None] - found.poses[::4, :2], axis=2).min(1)
     assert gaps.max() < 1.5 * found.side  # nowhere is left out
     assert found.frames.shape == (len(found.poses), 120, 160, 3)
-    assert np.linalg.norm(found.poses[found.start, :2] - world.places.maze.start[:2]) < found.side
+    assert np.linalg.norm(found.poses[found.start, :2] - world.sampler.maze.start[:2]) < found.side
     assert found.distances[found.start, found.far] > 500
 
 
 def test_places_are_one_for_each_square_and_near_its_middle(run: RunFolder) -> None:
-    free = world_of(run).places.free
+    free = world_of(run).sampler.free
     places = central_places(free, 100.0)
     numbers = np.floor(places / 100)
     assert len(np.unique(numbers, axis=0)) == len(places)
@@ -182,7 +177,7 @@ def test_places_are_one_for_each_square_and_near_its_middle(run: RunFolder) -> N
 
 
 def test_the_way_ahead_ends_at_the_wall(run: RunFolder) -> None:
-    free = world_of(run).places.free
+    free = world_of(run).sampler.free
     poses = np.array([[150.0, 200, 90], [150, 200, 270], [150, 200, 180]])  # the left corridor: x 64 to 192, y from 64
     ahead = free_ahead(free, poses)
     assert ahead[0] > 200

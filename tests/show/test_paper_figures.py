@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from sfl.baselines.mss.config import MSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig
 from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.run.settings import EvalConfig, TrainConfig
@@ -33,8 +31,8 @@ GRID = ["goals", "sfs-heatmap", "landmark-graph", "landmark-visits", "route", "s
 def mss_run(folder: Path) -> Path:
     """MSS in FourRoom for a few hundred steps."""
     learner = UVFAConfig(hidden=(32,), batch_size=16, target_every=7, start_step=100, updates_per_step=0.1)
-    agent = MSSConfig(learner, MapConfig(landmarks=6, candidates=50, redraw_every=60), dim=16, replay_size=400)
-    base = replace(random_experiment(), name="mss-fourroom", agent=agent)
+    agent = MSSConfig(uvfa=learner, map=MapConfig(landmarks=6, candidates=50, redraw_every=60), dim=16, replay_size=400)
+    base = replace(random_experiment(), name="fourroom-mss", agent=agent)
     sizes = TrainConfig(steps=300, eval_every=0, checkpoint_every=300, log_every=100)
     return train(replace(base, train=sizes, eval=EvalConfig(episodes=1, parallel=1)), 0, folder, "cpu").path
 
@@ -61,13 +59,13 @@ def test_svg_figures_are_drawings_too(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_runs_together_share_a_curve_beside_the_first(small_run: Path, tmp_path: Path) -> None:
-    ours = Path(shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000"))
+    ours = Path(shutil.copytree(small_run, tmp_path / "fourroom-sfl" / "seed-0000"))
     rival = mss_run(tmp_path)
     files = draw_paper([ours, rival])
     assert check(files) == [*GRID[:-1], "goals", "uvfa-distances", "mss-landmarks", "success"]
-    assert files[-3] == tmp_path / "sfl-fourroom" / "figures" / "paper" / "success.pdf"
+    assert files[-3] == tmp_path / "fourroom-sfl" / "figures" / "paper" / "success.pdf"
     (caption,) = (files[-3].parent / "captions.md").read_text().splitlines()
-    assert re.search(r"Run: sfl-fourroom, seed 0, [\d,]+ steps; mss-fourroom, seed 0, 300 steps\.$", caption)
+    assert re.search(r"Run: fourroom-sfl, seed 0, [\d,]+ steps; fourroom-mss, seed 0, 300 steps\.$", caption)
 
 
 def test_estimated_distances_are_clipped_at_five_steps() -> None:

@@ -13,7 +13,7 @@ from sfl import experiments
 from sfl.errors import UsageError
 from sfl.run.checkpoint import sign_header as signed
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow
-from sfl.run.export import export
+from sfl.run.folder import export
 from sfl.run.train import train
 from sfl.show.curves import steps_text, success_curve, success_figure
 from sfl.show.draw import draw
@@ -59,18 +59,18 @@ def test_a_published_run_is_drawn_alike(small_run: Path, tmp_path: Path) -> None
 def test_several_runs_share_a_success_curve(
     small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000")
+    ours = shutil.copytree(small_run, tmp_path / "fourroom-sfl" / "seed-0000")
     chance = train(random_experiment(), 0, tmp_path, "cpu").path
     files = draw([ours, chance])
     assert names(files) == [*MAPS, "goals.png", "success.png"]
-    assert files[-1] == tmp_path / "sfl-fourroom" / "figures" / "success.png"
+    assert files[-1] == tmp_path / "fourroom-sfl" / "figures" / "success.png"
     assert "not drawn: maps of landmarks (its policy knows no landmarks)" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="Seed 0 of sfl-fourroom is given twice"):
+    with pytest.raises(UsageError, match="Seed 0 of fourroom-sfl is given twice"):
         draw([ours, small_run])
 
 
 def test_a_world_without_poses_gets_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    experiment = replace(experiments.tiny(experiments.get("sfl-gym")), env=GymConfig(id="CliffWalking-v1"))
+    experiment = replace(experiments.tiny(experiments.get("world-sfl")), env=GymConfig(id="CliffWalking-v1"))
     path = train(experiment, 0, tmp_path, "cpu").path
     capsys.readouterr()
     assert names(draw([path])) == ["sfs-matrix.png", "indicators.png", "success.png"]

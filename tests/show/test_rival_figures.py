@@ -8,18 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.mss.map import MapConfig
-from sfl.baselines.mss.value import UVFAConfig
+from sfl.baselines.mss.config import MapConfig, UVFAConfig, over_frames
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.train import train
-from sfl.run.worlds import MazeWorld
 from sfl.show import views as survey_module
 from sfl.show.draw import _coverage, draw_paper
 from sfl.show.maps import Site
 from sfl.show.mazes import _value_figures, coverage_figure, maze_site
 from sfl.show.style import PAPER, SCREEN
 from sfl.show.views import frozen, values_policy
+from sfl.worlds.doom.world import MazeWorld
 
 from ..run.dooms import doom_experiment, unlearned_encoder
 from ..run.vectors import check
@@ -29,17 +27,17 @@ from ..run.vectors import check
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MSS, told true positions, in the maze `small`."""
     place = tmp_path_factory.mktemp("mss")
-    agent = FrameMSSConfig(
-        unlearned_encoder(place),
-        2,
-        UVFAConfig((16,), batch_norm=True, batch_size=16, target_every=10, start_step=60, updates_per_step=0.1),
-        MapConfig(landmarks=8, candidates=40, redraw_every=60),
+    agent = over_frames(
+        encoder=unlearned_encoder(place),
+        stack=2,
+        uvfa=UVFAConfig((16,), batch_norm=True, batch_size=16, target_every=10, start_step=60, updates_per_step=0.1),
+        map=MapConfig(landmarks=8, candidates=40, redraw_every=60),
         replay_size=300,
         cycle_steps=10,
         oracle=True,
     )
     base = doom_experiment(place, steps=150, eval_every=0, checkpoint_every=150, log_every=150)
-    return train(replace(base, name="mss-oracle-doom-small", agent=agent), 0, place / "runs", "cpu").path
+    return train(replace(base, name="laptop-maze-mss-oracle", agent=agent), 0, place / "runs", "cpu").path
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +76,7 @@ def test_coverage_is_shown_side_by_side(path: Path) -> None:
     squares = both[0].world.squares()
     shares = [f"{100 * count / len(squares.reachable):.0f}% of {len(squares.reachable)} squares" for count in (1, 2)]
     names = [axes.get_title() for axes in plate.figure.axes[:2]]
-    assert names == [f"mss-oracle-doom-small, seed {seed}, 150 steps, random spawn: {shares[seed]}" for seed in (0, 1)]
+    assert names == [f"laptop-maze-mss-oracle, seed {seed}, 150 steps, random spawn: {shares[seed]}" for seed in (0, 1)]
     seen = [axes.collections[1].get_array() for axes in plate.figure.axes[:2]]
     assert [np.ma.sum(array) for array in seen] == [2, 2]
     assert [np.ma.count(array) for array in seen] == [1, 2]

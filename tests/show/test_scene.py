@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfl.api import GOAL, Array, Explanation, Observation
+from sfl.api import GOAL, Array, Decision, Observation
 from sfl.run.folder import load_run
 from sfl.show.views import (
     RING,
@@ -37,9 +37,9 @@ class Numbers:
         """Always the first action."""
         return np.zeros(len(env_indices), np.int64)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """Nothing to say."""
-        return Explanation()
+        return Decision()
 
     def sfs(self, observations: Array, references: Array) -> Array:
         """Easy to work out."""
@@ -105,10 +105,10 @@ def test_landmarks_of_one_cell_lie_around_its_centre() -> None:
 
 def test_routes_pass_landmarks_and_end_at_a_known_goal() -> None:
     landmarks = np.array([[1, 1], [2, 2], [3, 3]], float)
-    explanation = Explanation(route=(2, 0, GOAL))
+    explanation = Decision(route=(2, 0, GOAL))
     assert route_places(explanation, landmarks, np.array([9.0, 9.0])).tolist() == [[3, 3], [1, 1], [9, 9]]
     assert route_places(explanation, landmarks, None).tolist() == [[3, 3], [1, 1]]
-    assert route_places(Explanation(), landmarks, None).shape == (0, 2)
+    assert route_places(Decision(), landmarks, None).shape == (0, 2)
 
 
 def test_a_goal_known_as_a_picture_has_no_place() -> None:

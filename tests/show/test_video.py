@@ -11,14 +11,14 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from sfl.api import GOAL, Array, Explanation
+from sfl.api import GOAL, Array, Decision
 from sfl.errors import SflError, UsageError
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.poses import PathRecorder
 from sfl.run.train import train
 from sfl.show.video import FPS, HOLD, ORANGE, Painter, Pictures, _Camera, _Stage, record
-from sfl.show.views import drawing_itself, first_task, frozen
+from sfl.show.views import first_task, frozen
 from sfl.worlds import GymConfig, MiniGridConfig, make_env
 
 from ..run.worlds import Corridor, random_experiment
@@ -70,7 +70,7 @@ def test_a_recording_that_breaks_off_leaves_nothing(small_run: Path, monkeypatch
     before = {file.name: file.stat().st_mtime_ns for file in (small_run / "figures").glob("*")}
     whole = Painter.frame
 
-    def break_off(self: Painter, goal: Any, explanation: Explanation, steps: int, *rest: Any) -> Array:
+    def break_off(self: Painter, goal: Any, explanation: Decision, steps: int, *rest: Any) -> Array:
         if steps == 3:
             raise KeyboardInterrupt
         return whole(self, goal, explanation, steps, *rest)
@@ -90,7 +90,7 @@ def stage(run: LoadedRun) -> tuple[Painter, Any]:
 
 def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
     painter, goal = stage(load_run(small_run, device="cpu"))
-    thoughts = [Explanation(), Explanation(0, 1, (0, 1, GOAL)), Explanation(1, GOAL, (0, 1, GOAL))]
+    thoughts = [Decision(), Decision(0, 1, (0, 1, GOAL)), Decision(1, GOAL, (0, 1, GOAL))]
     frames = [painter.frame(goal, thought, 0, None, None) for thought in thoughts]
     frames.append(painter.frame(goal, thoughts[-1], 0, None, "reached"))
     assert len({frame.shape for frame in frames}) == 1
@@ -106,7 +106,7 @@ def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
 def test_frames_show_what_actions_are_worth(small_run: Path) -> None:
     painter, goal = stage(load_run(small_run, device="cpu"))
     plain, low, high = (
-        painter.frame(goal, Explanation(values=values, values_name="SFS"), 0, 1, None)
+        painter.frame(goal, Decision(values=values, values_name="SFS"), 0, 1, None)
         for values in ((), (0.1, 0.2, 0.0, 0.3), (0.1, 0.3, 0.0, 0.2))
     )
     chosen = [int((frame[:, 600:] == ORANGE).all(2).sum()) for frame in (plain, low, high)]
@@ -117,15 +117,15 @@ def test_frames_show_what_actions_are_worth(small_run: Path) -> None:
 def test_a_belief_is_measured_against_the_truth(small_run: Path) -> None:
     run = load_run(small_run, device="cpu")
     far = replace(run, landmark_poses=np.array([[4.0, 5.0, 0.0]]))  # the agent is at 1, 1: 3 and 4 cells away
-    assert stage(far)[0]._belief(Explanation(localized=0)) == "landmark 0, 5 cells off"
-    assert stage(far)[0]._belief(Explanation()) == "-"
+    assert stage(far)[0]._belief(Decision(localized=0)) == "landmark 0, 5 cells off"
+    assert stage(far)[0]._belief(Decision()) == "-"
 
 
 def test_two_runs_are_filmed_side_by_side(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfl.show.video.first_task", lambda run, level: replace(first_task(run), budget=4))
-    ours = Path(shutil.copytree(small_run, tmp_path / "sfl-fourroom" / "seed-0000"))
+    ours = Path(shutil.copytree(small_run, tmp_path / "fourroom-sfl" / "seed-0000"))
     path = record(ours, beside=small_run)
-    assert path == tmp_path / "sfl-fourroom" / "figures" / "episode.mp4"
+    assert path == tmp_path / "fourroom-sfl" / "figures" / "episode.mp4"
     reader = imageio_ffmpeg.read_frames(str(path))
     width, height = next(reader)["size"]
     frame = np.frombuffer(next(reader), np.uint8).reshape(height, width, 3).astype(int)
@@ -161,7 +161,7 @@ def test_runs_in_two_worlds_cannot_share_a_task(small_run: Path, tmp_path: Path)
 def test_foreign_worlds_fill_an_even_frame(small_run: Path) -> None:
     run = load_run(small_run, device="cpu")
     env = PathRecorder(Odd(np.zeros((57, 101, 3), np.uint8)))
-    frame = Painter(run, env, first_task(run)).frame(np.array([0.0, 1.0]), Explanation(), 0, None, None)
+    frame = Painter(run, env, first_task(run)).frame(np.array([0.0, 1.0]), Decision(), 0, None, None)
     assert (frame.shape[0] % 2, frame.shape[1] % 2) == (0, 0)
     assert Pictures(env).picture(np.zeros((8, 8, 3), np.uint8)) is not None
     assert Pictures(env).picture(np.zeros(4)) is None
@@ -187,13 +187,13 @@ def test_a_world_that_cannot_draw_itself_says_so_in_one_line(recwarn: pytest.War
         name = f"{kind.__name__}Undrawn-v0"
         gymnasium.register(name, kind)
         try:
-            config = drawing_itself(GymConfig(name))
+            config = GymConfig(name).to_show(200)
             assert bool(config.kwargs) == told
             assert not recwarn.list
             env = make_env(config)
             env.reset(seed=0)
             with pytest.raises(SflError, match="cannot be filmed: it has no render mode 'rgb_array'"):
-                Pictures(env).now(Explanation())
+                Pictures(env).now(Decision())
             recwarn.clear()
         finally:
             del gymnasium.registry[name]
@@ -205,4 +205,4 @@ def test_a_world_that_cannot_draw_itself_says_so_in_one_line(recwarn: pytest.War
 )
 def test_a_world_that_cannot_be_drawn_is_an_error(picture: Any, reason: str) -> None:
     with pytest.raises(SflError, match=f"cannot be filmed: .*{reason}"):
-        Pictures(Odd(picture)).now(Explanation())
+        Pictures(Odd(picture)).now(Decision())

@@ -14,17 +14,16 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from sfl.api import Array
+from sfl.baselines.config import SPTMConfig
 from sfl.baselines.mss.config import MSSConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.method.config import SFLConfig
-from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges
-from sfl.method.navigator import NavigatorConfig
+from sfl.method.config import EdgeConfig, NavigatorConfig, SFLConfig
+from sfl.method.edges import EdgeStatistics, form_edges
 from sfl.run.folder import load_run
-from sfl.run.worlds import SQUARE
 from sfl.studio.answers import encode, numbers, shares
 from sfl.studio.curves import curves, flattened, group_of, settings, thinned, title_of
 from sfl.studio.graph import components, edge_columns, frontier_of, thresholds
 from sfl.studio.runs import Run
+from sfl.worlds.doom.world import SQUARE
 from sfl.worlds.grids import LAYOUTS
 
 

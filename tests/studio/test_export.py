@@ -177,7 +177,7 @@ def test_the_command_writes_one_file(grid_run: Path, tmp_path: Path, capsys: pyt
     file.write_text("the one before")
     assert main(["studio", str(grid_run), "--export", str(file)]) == 0
     assert re.fullmatch(rf"{re.escape(str(file))} \(\d+\.\d MB\)\n", capsys.readouterr().out)
-    assert embedded(file.read_text(encoding="utf-8"))["/api/runs"]["runs"][0]["title"] == "sfl-fourroom seed 0"
+    assert embedded(file.read_text(encoding="utf-8"))["/api/runs"]["runs"][0]["title"] == "fourroom-sfl seed 0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "runs"]
 
 

@@ -163,7 +163,7 @@ def test_a_checkpoint_that_cannot_be_loaded_has_no_field(client: TestClient, gri
 
 
 def test_a_method_without_a_score_has_no_field(tmp_path: Path) -> None:
-    experiment = experiments.tiny(experiments.get("random-fourroom"))
+    experiment = experiments.tiny(experiments.get("fourroom-random"))
     studio = Studio([train(experiment, 0, tmp_path, "cpu").path])
     try:
         run = studio.shelf.run("r0")

@@ -335,7 +335,7 @@ def test_what_cannot_be_played_is_refused_in_one_line(client: TestClient, studio
         "goal.picture must be a text": {"goal": {"picture": 7}},
         "must be data:image/png;base64": {"goal": {"picture": "data:text/html;base64,AAAA"}},
         "cannot be read as a picture; give a PNG or JPEG": {"goal": {"picture": "data:image/png;base64,AAAA"}},
-        "All players must live in one world; sfl-fourroom lives in sfl/FourRoom-v0": {
+        "All players must live in one world; fourroom-sfl lives in sfl/FourRoom-v0": {
             "players": [{"run": "r0"}, {"run": "r1"}]
         },
         "1 to 4 players can play at once, got 5": {"players": [{"run": "r0"}] * 5},

@@ -18,7 +18,7 @@ from sfl.api import Array
 from sfl.baselines.random import RandomConfig
 from sfl.registry import make_agent
 from sfl.run.evaluate import evaluate
-from sfl.run.folder import LoadedRun, config_spec, load_run
+from sfl.run.folder import LoadedRun, load_run
 from sfl.studio.live import record
 from sfl.worlds import Task, make_env
 
@@ -101,7 +101,7 @@ def test_a_picture_is_a_goal_that_the_agent_must_recognise_itself(client: TestCl
 
 
 def test_who_recognises_nothing_walks_until_the_budget_is_out(run: LoadedRun) -> None:
-    chance = replace(run, agent=make_agent(RandomConfig(), config_spec(run.experiment.env), 0))
+    chance = replace(run, agent=make_agent(RandomConfig(), run.experiment.env.spec(), 0))
     told = record([chance], Task("any", 0, SOUTH, np.zeros((120, 160, 3), np.uint8), 3))
     assert [(end["outcome"], end["steps"]) for end in of_kind(told, "end")] == [("timeout", 3)]
     assert {(step["values"], step["values_name"], step["target"]) for step in of_kind(told, "step")} == {(None,) * 3}

@@ -11,8 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sfl import experiments
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import SGMConfig, SPTMConfig
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import load_run
 from sfl.run.settings import EvalConfig, TrainConfig
@@ -24,12 +23,12 @@ from sfl.worlds import MiniGridConfig
 from .test_fields import make
 
 SOURCES = {
-    "mss": "mss-fourroom",
-    "sptm": "sptm-doom-sgm-random",
-    "sgm": "sgm-doom-sgm-random",
-    "controller": "controller-doom-sgm-random",
-    "tabular": "tabular-fourroom",
-    "ec": "ec-fourroom",
+    "mss": "fourroom-mss",
+    "sptm": "sgm-random-spawn-sptm",
+    "sgm": "sgm-random-spawn-sgm",
+    "controller": "sgm-random-spawn-controller",
+    "tabular": "fourroom-tabular",
+    "ec": "fourroom-ec",
 }
 SCORES = {"mss": "value", "sptm": "reachability", "sgm": "reachability", "controller": "reachability", "tabular": "SFS"}
 WITHOUT_GRAPH = {"controller", "ec"}

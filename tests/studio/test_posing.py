@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.registry import make_agent
-from sfl.run.folder import LoadedRun, config_spec
+from sfl.run.folder import LoadedRun
 from sfl.run.settings import EvalConfig
 from sfl.studio.live import record
 from sfl.studio.posing import Request, task_of
@@ -28,7 +28,7 @@ def foreign(run: LoadedRun, env: GymConfig) -> LoadedRun:
     return replace(
         run,
         experiment=experiment,
-        agent=make_agent(RandomConfig(), config_spec(env), 0),
+        agent=make_agent(RandomConfig(), env.spec(), 0),
         landmark_poses=np.zeros((0, 3)),
     )
 

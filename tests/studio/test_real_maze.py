@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`sfl train sfl-doom-small --tiny`, and a fifth of that."""
-    experiment = experiments.tiny(experiments.get("sfl-doom-small"))
+    """`sfl train laptop-maze-sfl --tiny`, and a fifth of that."""
+    experiment = experiments.tiny(experiments.get("laptop-maze-sfl"))
     agent = experiment.agent
     assert isinstance(agent, FrameSFLConfig)
     landmarks = replace(agent.landmarks, start_step=60, add_every=20, update_every=20, localize_threshold=0.5)

@@ -32,8 +32,8 @@ def test_the_line_of_a_run(grid_run: Path) -> None:
     line = Run("r0", grid_run).summary()
     assert line == {
         "id": "r0",
-        "title": "sfl-fourroom seed 0",
-        "experiment": "sfl-fourroom",
+        "title": "fourroom-sfl seed 0",
+        "experiment": "fourroom-sfl",
         "agent": "sfl",
         "seed": 0,
         "world": "grid",
@@ -53,7 +53,7 @@ def test_the_line_of_a_run(grid_run: Path) -> None:
 def test_the_finding_of_a_run_follows_its_files(grid_run: Path) -> None:
     run = Run("r0", grid_run)
     line = run.summary()["finding"]
-    assert line.startswith("sfl-fourroom seed 0: ")  # after so few steps
+    assert line.startswith("fourroom-sfl seed 0: ")  # after so few steps
     shutil.copyfile(grid_run / "episodes.csv", grid_run / "whole.csv")
     (grid_run / "episodes.csv").write_text("half a header")
     assert run.summary()["finding"] == line  # the newest that could be read
@@ -77,7 +77,7 @@ def test_the_states_of_a_run(grid_run: Path) -> None:
     shutil.rmtree(grid_run)
     gone = run.summary()
     assert gone["state"] == "gone"
-    assert gone["title"] == "sfl-fourroom seed 0"
+    assert gone["title"] == "fourroom-sfl seed 0"
     assert not any(gone[name] for name in ("has_graph", "has_field", "can_play", "checkpoints"))
 
 
@@ -91,9 +91,9 @@ def test_a_folder_that_was_made_anew_is_read_anew(grid_run: Path) -> None:
     run = Run("r0", grid_run)
     config = (grid_run / "config.json").read_text()
     (grid_run / "config.json").write_text(config.replace('"seed": 0', '"seed": 17'))
-    assert run.title == "sfl-fourroom seed 17"
+    assert run.title == "fourroom-sfl seed 17"
     (grid_run / "config.json").write_text("{")
-    assert run.title == "sfl-fourroom seed 17"  # half-written: what was known before
+    assert run.title == "fourroom-sfl seed 17"  # half-written: what was known before
 
 
 def test_folders_of_runs(grid_run: Path, maze_run: Path, tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_a_run_that_is_begun_later_is_taken_up(grid_run: Path, maze_run: Path, m
     shelf = Shelf([grid_run.parent, maze_run])
     shelf.look_again()
     assert [run.id for run in shelf.runs] == ["r0", "r1"]
-    experiment = experiments.get("random-fourroom")
+    experiment = experiments.get("fourroom-random")
     folder.create(grid_run.parent / "a" / "seed-0007", experiment, 7, {})  # before the others by name
     folder.create(maze_run.parent / "no-folder-that-was-named" / "seed-0007", experiment, 7, {})
     shelf.look_again()
-    assert [run.title for run in shelf.runs[2:]] == ["random-fourroom seed 7"]
+    assert [run.title for run in shelf.runs[2:]] == ["fourroom-random seed 7"]
     assert shelf.run("r0").folder.path == grid_run  # no number is another run's
     shutil.rmtree(maze_run.parent / "no-folder-that-was-named")
 
@@ -168,14 +168,14 @@ def test_only_checkpoints_that_are_listed_are_read(grid_run: Path, name: str) ->
 
 def made_up(path: Path, env: GymConfig | DoomConfig) -> Run:
     """A run that has not come to its first checkpoint."""
-    experiment = replace(experiments.get("random-fourroom"), env=env)
+    experiment = replace(experiments.get("fourroom-random"), env=env)
     return Run("r0", folder.create(path / "run", experiment, 0, {}).path)
 
 
 def test_a_world_without_a_map_has_curves_all_the_same(tmp_path: Path) -> None:
     run, atlas = made_up(tmp_path, GymConfig("FrozenLake-v1")), Atlas()
     assert (run.summary()["world"], run.summary()["state"]) == ("other", "training")
-    assert atlas.map(run) == {"kind": "other", "title": "random-fourroom seed 0"}
+    assert atlas.map(run) == {"kind": "other", "title": "fourroom-random seed 0"}
     with pytest.raises(NotHereError, match="cannot be looked at from above"):
         atlas.views(run)
 

@@ -47,7 +47,7 @@ def test_it_prints_one_line_listens_on_the_loopback_address_and_ends_with_ctrl_c
     assert found is not None, line
     port = int(found[1])
     answer = bench.Server(process, port).ask("/api/runs")[0]
-    assert json.loads(answer)["runs"][0]["title"] == "sfl-fourroom seed 0"
+    assert json.loads(answer)["runs"][0]["title"] == "fourroom-sfl seed 0"
     with socket.socket() as probe:  # nobody listens on the other addresses of this machine
         probe.settimeout(2)
         assert probe.connect_ex(("127.0.0.2", port)) != 0
@@ -104,7 +104,7 @@ def test_wrong_words_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: 
         port = str(taken.getsockname()[1])
         cases = {
             (): "sfl: Name a run: sfl studio RUN..., or `sfl studio --demo` to see one that comes with sfl.",
-            (str(tmp_path / "no"),): "does not exist; give a run folder such as runs/sfl-fourroom/seed-0000.",
+            (str(tmp_path / "no"),): "does not exist; give a run folder such as runs/fourroom-sfl/seed-0000.",
             (str(grid_run), "--port", port): "choose another --port, 0 for any.",
             (str(grid_run), "--port", "70000"): "--port must lie between 0 and 65535, got 70000.",
             (str(grid_run), "--host", "no.such.host.invalid"): "is no address of this machine",
@@ -135,7 +135,7 @@ def test_the_demo_is_small_and_can_be_played() -> None:
         listed = studio.runs("1", False)
         lines = {run["experiment"]: run for run in listed["runs"]}
         assert listed["demo"] is True
-        assert set(lines) == {"demo-fourroom", "random-fourroom"}
+        assert set(lines) == {"demo-fourroom", "fourroom-random"}
         line = lines["demo-fourroom"]
         assert (line["state"], line["has_graph"], line["has_field"]) == ("finished", True, True)
         names = [checkpoint["name"] for checkpoint in line["checkpoints"]]

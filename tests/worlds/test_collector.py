@@ -13,8 +13,9 @@ from gymnasium import spaces
 
 from sfl.errors import SflError, UsageError
 from sfl.worlds import GoalWrapper, GymConfig, make_env
-from sfl.worlds.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Apart, Exam, collect, evenly
-from sfl.worlds.simulators import Copies, MiniGridStates, Repeats, Starts, simulator_of
+from sfl.worlds.collector import DistinctObservations, collect, evenly
+from sfl.worlds.exam import GIVEN, LEVELS, NEVER_TWICE, SEARCH, WALKS, Exam
+from sfl.worlds.simulators import CopySimulator, MiniGridSimulator, ReplaySimulator, ResetSimulator, simulator_of
 
 
 class Corridor(gym.Env[Any, Any]):
@@ -118,7 +119,7 @@ def test_a_table_that_does_not_tell_the_truth_is_not_believed() -> None:
 def test_what_is_carried_counts_though_the_picture_does_not_show_who_has_it() -> None:
     env = make_env(GymConfig("MiniGrid-DoorKey-5x5-v0"))
     exam = collect(env, most=10_000)  # type: ignore[arg-type]
-    assert isinstance(simulator_of(env, 0, np.random.default_rng(0))[0], MiniGridStates)  # type: ignore[arg-type]
+    assert isinstance(simulator_of(env, 0, np.random.default_rng(0))[0], MiniGridSimulator)  # type: ignore[arg-type]
     assert exam.complete
     grids = exam.goals[..., 0]
     agents = np.array([np.argwhere(grid == 10)[0] for grid in grids])
@@ -129,7 +130,7 @@ def test_what_is_carried_counts_though_the_picture_does_not_show_who_has_it() ->
     assert beyond.any()
     first_open = exam.distances[opened].min()
     assert exam.distances[has_key].min() < first_open < exam.distances[beyond].min()
-    slow = Copies(env)  # type: ignore[arg-type]  # the same by whole copies of the world
+    slow = CopySimulator(env)  # type: ignore[arg-type]  # the same by whole copies of the world
     reached, waiting = {}, []
     slow.begin(0)
     reached[slow.key()] = 0
@@ -149,7 +150,7 @@ def test_what_is_carried_counts_though_the_picture_does_not_show_who_has_it() ->
 
 def test_a_world_that_cannot_be_copied_is_walked_by_repeating_what_led_there() -> None:
     env = wrapped(Corridor(6, stuck=True), max_steps=50)
-    assert isinstance(simulator_of(env, 0, np.random.default_rng(0))[0], Repeats)
+    assert isinstance(simulator_of(env, 0, np.random.default_rng(0))[0], ReplaySimulator)
     exam = collect(env, 3_000)
     assert set(exam.found) == {WALKS}
     assert far(exam) == {cell: cell for cell in range(1, 6)}
@@ -168,7 +169,7 @@ def test_a_start_that_varies_is_no_goal_wherever_it_is(stuck: bool) -> None:
             return self.seen(), {}
 
     env = wrapped(Anywhere(6, stuck=stuck), max_steps=20)
-    assert type(simulator_of(env, 0, np.random.default_rng(0))[0]) is (Starts if stuck else Copies)
+    assert type(simulator_of(env, 0, np.random.default_rng(0))[0]) is (ResetSimulator if stuck else CopySimulator)
     assert far(collect(env, 2_000)) == {cell: cell - 1 for cell in range(2, 6)}  # none of both starts is a goal
 
 
@@ -241,7 +242,7 @@ def test_chance_is_repeated_where_a_way_back_is_to_repeat() -> None:
 
     env = wrapped(Slides(40, stuck=True), max_steps=200)
     made, chance = simulator_of(env, 0, np.random.default_rng(0))
-    assert isinstance(made, Repeats)
+    assert isinstance(made, ReplaySimulator)
     assert chance
     made.begin(0)
     rng = np.random.default_rng(0)
@@ -349,14 +350,14 @@ def test_few_of_many_are_kept_evenly() -> None:
 def test_shadows_decide_nothing() -> None:
     rng = np.random.default_rng(0)
     points = rng.normal(size=(60, 40)) * rng.uniform(0.1, 1.0, size=(60, 1))
-    apart, kept = Apart(5.0), list[int]()
+    distinct, kept = DistinctObservations(5.0), list[int]()
     for number, point in enumerate(points):
         near = [one for one in kept if np.linalg.norm(points[one] - point) <= 5.0]
-        found = apart.add(point)
+        found = distinct.add(point)
         assert (found is None) == (not near)
         assert found is None or kept[found] in near
         kept += [number] if not near else []
-    assert len(apart.widen(1.5)) < len(kept)
+    assert len(distinct.widen(1.5)) < len(kept)
 
 
 def test_floats_that_never_recur_are_walked() -> None:
@@ -562,7 +563,7 @@ class Heavy(Corridor):
 
 def test_copies_are_weighed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = simulator_of(wrapped(Heavy()), 0, np.random.default_rng(0))
-    assert isinstance(made, Copies)
+    assert isinstance(made, CopySimulator)
     assert 8_000_000 < made.bytes_saved < 9_000_000
-    monkeypatch.setattr("sfl.worlds.exam.SAVED_BYTES", 2 * made.bytes_saved)  # room for a few copies: walks go on
+    monkeypatch.setattr("sfl.worlds.collector.SAVED_BYTES", 2 * made.bytes_saved)  # room for a few copies: walks go on
     assert set(far(collect(wrapped(Heavy()), 3_000))) == set(range(1, 30))

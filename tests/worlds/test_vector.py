@@ -1,4 +1,4 @@
-"""Many games at once: the pool of halves, and Gymnasium's vector interface over it."""
+"""Many games at once: the pool of halves, and Gymnasium's vector environments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sfl.api import Array
 from sfl.errors import UsageError
 from sfl.worlds.doom.env import DoomMaze
-from sfl.worlds.doom.pool import DoomVectorEnv, GameEpisode, GamePool, GameStep, RandomEpisodes
-from sfl.worlds.doom.workers import Board
+from sfl.worlds.doom.pool import GameEpisode, GamePool, GameStep, RandomEpisodes
+from sfl.worlds.doom.protocol import SharedMemory
 from sfl.worlds.mazes.layout import Maze
 
 from .doom.games import QUICK, arena_maze, engine_of, lives, shared_files
@@ -69,9 +67,9 @@ def listed(*episodes: GameEpisode) -> Any:
 
 
 def test_boards_over_the_same_memory_agree_and_arrays_do_not_overlap() -> None:
-    handle, board = Board.create(3)
-    other = Board.over(handle, 3)
-    for number, array in enumerate(vars(board).values(), start=1):
+    handle, shared = SharedMemory.create(3)
+    other = SharedMemory.over(handle, 3)
+    for number, array in enumerate(vars(shared).values(), start=1):
         array[...] = number
     for number, (name, array) in enumerate(vars(other).items(), start=1):
         assert (array == (number if array.dtype != bool else True)).all(), name
@@ -82,7 +80,7 @@ def test_results_do_not_depend_on_the_number_of_workers(arena: Maze) -> None:
     runs = []
     for workers in (1, 2):
         with GamePool(arena, 4, workers=workers, max_steps=12, seed=9) as made:
-            assert len(made.crew.processes) == workers
+            assert len(made.workers.processes) == workers
             runs.append(play(made, 30))
     assert all(same(one, other) for one, other in zip(*runs, strict=True))
     poses = np.concatenate([step.poses for step in runs[0]])
@@ -91,12 +89,12 @@ def test_results_do_not_depend_on_the_number_of_workers(arena: Maze) -> None:
 
 
 def test_random_episodes_of_a_game_depend_on_the_seed_and_its_index_only(pool: GamePool) -> None:
-    supply, other = RandomEpisodes(pool.places, 9), RandomEpisodes(pool.places, 9)
+    supply, other = RandomEpisodes(pool.samplers, 9), RandomEpisodes(pool.samplers, 9)
     drawn = {game: [supply(game) for _ in range(3)] for game in (0, 1, 2)}
     again = {game: [other(game) for _ in range(3)] for game in (2, 0, 1)}
     assert drawn == again
     assert len({episode.start for episodes in drawn.values() for episode in episodes}) == 9
-    assert RandomEpisodes(pool.places, 10)(0) != drawn[0][0]
+    assert RandomEpisodes(pool.samplers, 10)(0) != drawn[0][0]
 
 
 def test_halves_share_the_games_between_them(pool: GamePool) -> None:
@@ -147,8 +145,8 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_in_both_halves_are_trun
                 for half in (0, 1):
                     made.send(half, np.array([FORWARD, FORWARD]))
                 if harm and number == 3:
-                    engines = [engine_of(made.crew, game) for game in (0, 2)]
-                    os.kill(made.crew.processes[0], signal.SIGKILL)
+                    engines = [engine_of(made.workers, game) for game in (0, 2)]
+                    os.kill(made.workers.processes[0], signal.SIGKILL)
                 for half in (0, 1):
                     steps[half].append(copied(made.receive(half)))
             if harm:
@@ -171,9 +169,9 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_in_both_halves_are_trun
 def test_closing_leaves_nothing_behind(arena: Maze) -> None:
     with GamePool(arena, 2, workers=1) as made:
         made.send(0)
-        crew, engines = made.crew, [engine_of(made.crew, game) for game in (0, 1)]
-    assert not crew.folder.exists()
-    assert not any(lives(process) for process in [*crew.processes, *(engine.process for engine in engines)])
+        workers, engines = made.workers, [engine_of(made.workers, game) for game in (0, 1)]
+    assert not workers.folder.exists()
+    assert not any(lives(process) for process in [*workers.processes, *(engine.process for engine in engines)])
     assert [shared_files(engine) for engine in engines] == [[], []]
     with pytest.raises(UsageError, match="The games have been closed: make them anew"):
         made.send(1)
@@ -215,22 +213,6 @@ def test_one_maze_for_all_or_one_for_each(arena: Maze) -> None:
         GamePool([arena], 2)
 
 
-def test_the_vector_environment_shows_what_single_ones_would(arena: Maze) -> None:
-    arguments: dict[str, Any] = {"spawn": "random", "max_steps": 5}
-    together = DoomVectorEnv(2, arena, **arguments)
-    apart = SyncVectorEnv([lambda: DoomMaze(arena, **arguments)] * 2)
-    assert together.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
-    assert together.observation_space == apart.observation_space
-    assert together.action_space == apart.action_space
-    check_equal(together.reset(seed=4), apart.reset(seed=4))
-    rng = np.random.Generator(np.random.PCG64(0))
-    for _ in range(14):
-        actions = rng.integers(7, size=2)
-        check_equal(together.step(actions), apart.step(actions))
-    together.close()
-    apart.close()
-
-
 def check_equal(one: Any, other: Any) -> None:
     if isinstance(one, dict):
         assert set(one) == set(other)
@@ -244,22 +226,27 @@ def check_equal(one: Any, other: Any) -> None:
         assert np.array_equal(one, other)
 
 
-def test_gymnasium_makes_it_and_options_hold_until_the_next_reset(arena: Maze) -> None:
-    envs = gym.make_vec("sfl/DoomMaze-v0", num_envs=2, maze=arena, max_steps=2)
-    assert isinstance(envs, DoomVectorEnv)
-    observation, info = envs.reset(seed=[1, 2], options={"start": EAST, "goal": None})
-    assert envs.observation_space.contains(observation)
-    assert not observation["desired_goal"].any()
-    starts = [info["pose"]]
-    truncated: Array = np.zeros(2, bool)
-    for _ in range(3):
-        observation, _, _, truncated, info = envs.step(np.array([FORWARD, NOTHING]))
-        starts.append(info["pose"])
-    assert not truncated.any()
-    assert np.array_equal(starts[3], starts[0])  # the third step begins the next episode
-    assert not observation["desired_goal"].any()
-    with pytest.raises(UsageError, match="Give one seed or 2, got"):
-        envs.reset(seed=[1])
-    with pytest.raises(UsageError, match="take goals as poses, not as pictures"):
-        envs.reset(options={"goal": np.zeros((120, 160, 3), np.uint8)})
-    envs.close()
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_gymnasium_plays_several_at_once_and_shows_what_single_ones_would(arena: Maze, mode: str) -> None:
+    arguments: dict[str, Any] = {"spawn": "random", "max_steps": 3}
+    envs = gym.make_vec("sfl/DoomMaze-v0", 2, mode, maze=arena, **arguments)
+    singles = [DoomMaze(arena, **arguments) for _ in range(2)]
+    try:
+        observation, info = envs.reset(seed=4)
+        assert envs.observation_space.contains(observation)
+        alone = [env.reset(seed=4 + number) for number, env in enumerate(singles)]
+        for number in range(2):
+            check_equal({name: entry[number] for name, entry in observation.items()}, alone[number][0])
+            assert np.array_equal(info["pose"][number], alone[number][1]["pose"])
+        for actions in ([FORWARD, NOTHING], [0, FORWARD], [1, 4]):
+            observation, reward, _, truncated, info = envs.step(np.array(actions))
+            for number, env in enumerate(singles):
+                seen, alone_reward, _, cut, about = env.step(actions[number])
+                check_equal({name: entry[number] for name, entry in observation.items()}, seen)
+                assert np.array_equal(info["pose"][number], about["pose"])
+                assert (reward[number], truncated[number]) == (alone_reward, cut)
+        assert truncated.all()
+    finally:
+        envs.close()
+        for env in singles:
+            env.close()

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
-from sfl.baselines.networks import (
-    ODDS,
-    Chooser,
-    LastViews,
-    Locomotion,
-    NetworkConfig,
-    Networks,
-    ReachabilityField,
-    Retrieval,
-)
+from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.config import ControllerConfig
+from sfl.baselines.networks import ODDS, Chooser, LastViews, Locomotion, Networks, ReachabilityField, Retrieval
 from sfl.fast.cuda import to_device
 from sfl.seeding import generator_state, restore_generator, spawn
-
-
-@dataclass(frozen=True)
-class ControllerConfig(NetworkConfig):
-    """The networks are all there is; R learns beside L, for SPTM and SGM to use."""
 
 
 class ControllerPolicy(ReachabilityField):
@@ -56,11 +43,11 @@ class ControllerPolicy(ReachabilityField):
             actions[rows] = self._chooser.draw(torch.cat([seen, goals.unsqueeze(0)]), envs)
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """It walks to the goal, or at random."""
-        return Explanation(target=GOAL if env_index in self._goals else None)
+        return Decision(target=GOAL if env_index in self._goals else None)
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         return replace(self.explain(env_index), values=self._chooser.odds(env_index), values_name=ODDS)
 

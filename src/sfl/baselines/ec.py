@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
-from sfl.baselines.networks import FixedCodes, NetworkConfig, Networks
-from sfl.baselines.ppo import PPO, ActorCritic, PPOConfig, Rollouts, chances, decide
-from sfl.config import require
+from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.config import BonusConfig, ECConfig
+from sfl.baselines.networks import FixedCodes, Networks
+from sfl.baselines.ppo import PPO, ActorCritic, Rollouts, chances, decide
 from sfl.fast.cuda import Fetched, to_device
 from sfl.seeding import generator_state, restore_generator, spawn
 
 Compare = Callable[[Tensor, Tensor], Tensor]
 """Chance [B, N] that observations with features [B, F] are a few decisions from others with [B, N, F]."""
-
-
-@dataclass(frozen=True)
-class BonusConfig:
-    """What novelty is worth."""
-
-    scale: float = 0.03
-    """alpha: the reward is this times (shift - similarity)."""
-    shift: float = 0.5
-    """beta: at this similarity nothing is earned, above it the reward is negative."""
-    capacity: int = 400
-    """Observations of an episode that are remembered; then the oldest goes."""
-    novelty_threshold: float = 0.1
-    """b_novelty: an observation is remembered when shift - similarity is above this."""
-    percentile: float = 90.0
-    """F: the similarity to the memory is this percentile of those to its members."""
-
-    def __post_init__(self) -> None:
-        require(self.scale >= 0, f"bonus.scale must not be negative, got {self.scale}.")
-        require(0 <= self.shift <= 1, f"bonus.shift must lie in [0, 1] (similarity does), got {self.shift}.")
-        require(self.capacity >= 1, f"bonus.capacity must be at least 1, got {self.capacity}.")
-        threshold = self.novelty_threshold
-        require(
-            threshold < self.shift, f"bonus.novelty-threshold must be below the shift, {self.shift}; got {threshold}."
-        )
-        require(0 <= self.percentile <= 100, f"bonus.percentile must lie in [0, 100], got {self.percentile}.")
 
 
 class EpisodicMemory:
@@ -114,27 +87,6 @@ def percentile(values: Tensor, counts: Tensor, share: float) -> Tensor:
 # ---- Episodic Curiosity (Savinov et al., 2019): PPO, paid for observations that the episode has not come near yet.
 
 
-@dataclass(frozen=True)
-class ECConfig(NetworkConfig):
-    """Episodic Curiosity: an explorer, which has no use for goals.
-
-    R says what is new. L learns beside it, so that SPTM and SGM can start from the networks of such a run.
-    """
-
-    replay_size: int = 20_000
-    """Observations kept to learn R and L from, on the device; a frame takes 58 kB."""
-    train_every: int = 20_000
-    """Environment steps between two trainings of R and L; in between, what is new stays what it is."""
-    bonus: BonusConfig = BonusConfig()
-    ppo: PPOConfig = PPOConfig()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.train_every >= 1, f"train-every must be at least 1, got {self.train_every}.")
-        known = bool(self.networks) or self.updates_per_step > 0
-        require(known, "ec needs a retrieval network: name one as networks, or let one learn (updates-per-step > 0).")
-
-
 class ExplorerPolicy:
     """The actor with a generator of its own: all that is left of the agent when nothing is to be learned."""
 
@@ -153,16 +105,16 @@ class ExplorerPolicy:
         self._last = pixels, env_indices.tolist()
         return np.asarray(Fetched(decide(self._network, pixels, draws).actions).wait().numpy())
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """It follows no route."""
-        return Explanation()
+        return Decision()
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         if self._last is None or env_index not in self._last[1]:
             return self.explain(env_index)
         odds = chances(self._network, self._last[0])[self._last[1].index(env_index)]
-        return Explanation(values=tuple(odds.tolist()), values_name="probability")
+        return Decision(values=tuple(odds.tolist()), values_name="probability")
 
 
 class EpisodicCuriosityAgent:
@@ -253,9 +205,9 @@ class EpisodicCuriosityAgent:
         self._earned, self._visits = 0.0, 0
         return metrics
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """It follows no route."""
-        return Explanation()
+        return Decision()
 
     def policy(self, seed: int) -> ExplorerPolicy:
         """The actor as it is now; it goes exploring whatever the goal."""

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from torch.nn import Module, functional
 
 from sfl.api import GOAL, AgentState, Array, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.config import LocomotionConfig, NetworkConfig
 from sfl.config import require
 from sfl.errors import CheckpointError
 from sfl.fast.cuda import Fetched, to_device
 from sfl.fast.layers import Adam, pull_autograd
-from sfl.method.states import Eyes
-from sfl.nn.frames import FrameEncoder, Kind, action_network, feature_network
+from sfl.method.config import ReachabilityConfig, RetrievalConfig
+from sfl.method.states import FrozenEncoder
+from sfl.nn.frames import FrameEncoder, action_network, feature_network
 from sfl.nn.weights import load_module, load_networks, module_state
 from sfl.replay.store import WalkReplay
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
@@ -117,28 +119,6 @@ class Trained(Generic[Network]):
 
 PAIRS_AT_ONCE = 1 << 17
 """Pairs of codes that pass the head together where all are compared with all: of more the memory would not hold."""
-
-
-@dataclass(frozen=True)
-class ReachabilityConfig:
-    """How reachability is learned."""
-
-    near: int = 5
-    """Positives are 1 to this many decisions apart."""
-    far: int = 25
-    """Negatives are more than this many decisions apart, in the same walk."""
-    hidden: int = 512
-    """Units of each layer of the head."""
-    layers: int = 4
-    """Hidden layers of the head."""
-    batch_size: int = 512
-    """Pairs in a batch, half of them positive."""
-
-    def __post_init__(self) -> None:
-        require(1 <= self.near < self.far, f"reachability: 1 <= near < far must hold, got {self.near} and {self.far}.")
-        require(self.hidden >= 1, f"reachability.hidden must be at least 1, got {self.hidden}.")
-        require(self.layers >= 0, f"reachability.layers must be 0 or more, got {self.layers}.")
-        require(self.batch_size >= 2, f"reachability.batch-size must be at least 2, got {self.batch_size}.")
 
 
 class ReachabilityDraw:
@@ -304,27 +284,6 @@ ENCODE_AT_ONCE = 1_024
 """Observations that are encoded together; of more the memory would not hold what is in between."""
 
 
-@dataclass(frozen=True)
-class RetrievalConfig(ReachabilityConfig):
-    """The retrieval network R, and how it learns."""
-
-    far: int = 24
-    """Negatives are more than this many decisions apart, in the same walk."""
-    batch_size: int = 64
-    """Pairs in a batch, half of them positive."""
-    encoder: Kind = "resnet18"
-    """What looks at either frame (other observations have small encoders of their own)."""
-    dim: int = 64
-    """Features of observations that are no frames."""
-    learning_rate: float = 1e-4
-    """Adam's step size."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.dim >= 1, f"retrieval.dim must be at least 1, got {self.dim}.")
-        require(self.learning_rate > 0, f"retrieval.learning-rate must be positive, got {self.learning_rate}.")
-
-
 class RetrievalNetwork(nn.Module):
     """One encoder for both observations, and a head for the two codes."""
 
@@ -399,11 +358,11 @@ class FixedCodes:
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval, encoder = retrieval, retrieval.network.encoder
-        self._eyes = Eyes(encoder.folded(), retrieval.device) if isinstance(encoder, FrameEncoder) else None
+        self._encoder = FrozenEncoder(encoder.folded(), retrieval.device) if isinstance(encoder, FrameEncoder) else None
 
     def __call__(self, observations: Array | Tensor) -> Tensor:
         """Features [B, F] of observations [B, ...]; good until the next call."""
-        return self._retrieval.features(observations) if self._eyes is None else self._eyes(observations)
+        return self._retrieval.features(observations) if self._encoder is None else self._encoder(observations)
 
 
 class ReachabilityField:
@@ -432,28 +391,6 @@ VIEWS = 3
 
 ODDS = "probability"
 """What `Chooser.odds` are called."""
-
-
-@dataclass(frozen=True)
-class LocomotionConfig:
-    """The locomotion network L, and how it learns."""
-
-    ahead: int = 5
-    """Goals are 1 to this many decisions ahead."""
-    batch_size: int = 64
-    """Examples in a batch."""
-    encoder: Kind = "resnet18"
-    """What looks at the three frames (other observations have small encoders of their own)."""
-    dim: int = 64
-    """Features of observations that are no frames."""
-    learning_rate: float = 1e-4
-    """Adam's step size."""
-
-    def __post_init__(self) -> None:
-        for name in ("ahead", "batch_size", "dim"):
-            value = getattr(self, name)
-            require(value >= 1, f"locomotion.{name.replace('_', '-')} must be at least 1, got {value}.")
-        require(self.learning_rate > 0, f"locomotion.learning-rate must be positive, got {self.learning_rate}.")
 
 
 @dataclass(frozen=True)
@@ -519,7 +456,7 @@ class Locomotion(Trained[Module]):
         return np.asarray(Fetched((scores + noise).argmax(1)).wait().numpy())
 
     def update(self, views: Tensor, actions: Array) -> Metrics:
-        """One gradient step on observations [3, B, ...] and the actions [B] that were taken (`WalkReplay.chases`)."""
+        """One gradient step on the observations [3, B, ...] and actions [B] of `WalkReplay.action_examples`."""
         taken = to_device(actions, self.device)
         return self.descend(lambda: locomotion_loss(self.network(side_by_side(views)), taken))
 
@@ -588,31 +525,6 @@ class LastViews:
 # ---- R and L together, as the methods that need both start, train and keep them.
 
 
-@dataclass(frozen=True)
-class NetworkConfig:
-    """Retrieval and locomotion network: where they come from, and how they go on learning."""
-
-    networks: str = ""
-    """A .safetensors file to start from: one of `sfl network train both`, or networks.safetensors of a checkpoint of a
-    run that has both networks; without it they start from scratch."""
-    retrieval: RetrievalConfig = RetrievalConfig()
-    locomotion: LocomotionConfig = LocomotionConfig()
-    updates_per_step: float = 1 / 64
-    """Gradient steps of each network per environment step; 0 = the networks stay as they are."""
-    replay_size: int = 50_000
-    """Observations kept to learn from, on the device; a frame takes 58 kB."""
-    strangers: int = 0
-    """Far pairs of each observation of R's batch with others of the batch, beside the near and the far one; 0 = none.
-    With half of all pairs near, R of 0.95 says 19 to 1, while of a maze's views one in hundreds is near; each stranger
-    is one more to be told apart, and R the surer where it says near."""
-
-    def __post_init__(self) -> None:
-        require(self.updates_per_step >= 0, f"updates-per-step must be 0 or more, got {self.updates_per_step}.")
-        require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
-        most, given = self.retrieval.batch_size // 2 - 1, self.strangers
-        require(0 <= given <= most, f"strangers must lie in [0, {most}] (half of R's batch, less one), got {given}.")
-
-
 def take_networks(path: str, arrays: dict[str, Array], networks: Iterable[Retrieval | Locomotion]) -> None:
     """Networks become those of a file at `path`, which holds these arrays."""
     for network in networks:
@@ -661,7 +573,7 @@ class Networks:
         assert self._replay is not None
         retrieval, locomotion = self.config.retrieval, self.config.locomotion
         triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, retrieval.near, retrieval.far)
-        chases = self._replay.chases(self._rng, locomotion.batch_size, locomotion.ahead)
+        chases = self._replay.action_examples(self._rng, locomotion.batch_size, locomotion.ahead)
         metrics = Metrics()
         if triplets is not None:
             metrics |= self.retrieval.update(triplets, self.config.strangers)

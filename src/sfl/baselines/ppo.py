@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfl.api import AgentState, Array, EnvSpec, Metrics, encoder_kind
-from sfl.config import require
+from sfl.baselines.config import PPOConfig
 from sfl.fast.cuda import to_device
 from sfl.fast.layers import Adam, pull_autograd
 from sfl.nn.encoders import make_encoder
@@ -194,49 +194,6 @@ class Rollouts:
 
 
 # ---- Proximal policy optimisation (Schulman et al., 2017): an actor-critic improved on what it did itself.
-
-
-@dataclass(frozen=True)
-class PPOConfig:
-    """How the policy is improved."""
-
-    horizon: int = 256
-    """Steps of each environment between two improvements."""
-    epochs: int = 4
-    """Passes over those steps."""
-    minibatches: int = 4
-    """Gradient steps in a pass."""
-    gamma: float = 0.99
-    """Discount of rewards."""
-    trace: float = 0.95
-    """lambda of generalized advantage estimation: 0 trusts the value of the next state, 1 only rewards."""
-    learning_rate: float = 2.5e-4
-    """Adam's step size at the beginning."""
-    clip: float = 0.1
-    """At the beginning, how far the odds of an action may move from what they were before a gradient no longer
-    follows."""
-    decay_steps: int = 0
-    """Learning rate and clip fall linearly to 0 over this many environment steps; 0 = they stay."""
-    entropy: float = 0.01
-    """Weight of the policy's entropy."""
-    value_weight: float = 0.5
-    """Weight of the squared error of the values."""
-    gradient_norm: float = 0.5
-    """Gradients are scaled down to at most this norm."""
-    dim: int = 512
-    """Features that policy and value share."""
-
-    def __post_init__(self) -> None:
-        for name in ("horizon", "epochs", "minibatches", "dim"):
-            require(getattr(self, name) >= 1, f"ppo.{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("gamma", "trace"):
-            require(0 <= getattr(self, name) <= 1, f"ppo.{name} must lie in [0, 1], got {getattr(self, name)}.")
-        for name in ("learning_rate", "clip", "gradient_norm"):
-            option, value = name.replace("_", "-"), getattr(self, name)
-            require(value > 0, f"ppo.{option} must be positive, got {value}.")
-        for name in ("decay_steps", "entropy", "value_weight"):
-            option, value = name.replace("_", "-"), getattr(self, name)
-            require(value >= 0, f"ppo.{option} must not be negative, got {value}.")
 
 
 def advantages(taken: Experience, gamma: float, trace: float) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfl.api import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.seeding import generator_state, restore_generator, spawn
 
 
@@ -27,9 +27,9 @@ class RandomAgent:
         """One uniform draw per environment."""
         return self._rng.integers(self.spec.action_count, size=len(env_indices))
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """There is nothing behind a random action."""
-        return Explanation()
+        return Decision()
 
     def observe(self, transitions: Transitions) -> None:
         """Experience makes no difference."""

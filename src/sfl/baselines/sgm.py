@@ -10,36 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.config import SGMConfig, SparseConfig
 from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, GatheringConfig, Trail, TrailConfig
-from sfl.config import require
+from sfl.baselines.walks import Gathering, Trail
 from sfl.method.edges import Edges, k_nearest_mask, pair_key
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.navigator import Navigator, NavigatorConfig, Sighting
+from sfl.method.navigator import Navigator, Outcomes
 from sfl.method.planner import Planner
 from sfl.seeding import spawn
-
-
-@dataclass(frozen=True)
-class SparseConfig:
-    """When observations are one node, and when two nodes are joined. Distances lie in [0, 1]."""
-
-    merge_cutoff: float = 0.1
-    """Only observations at less than this distance from a node, there and back, may become part of it."""
-    consistency_cutoff: float = 0.5
-    """Two-way consistency: and only if their distances to and from all neighbours of the node differ from the node's
-    by less than this; 1 = whatever the neighbours."""
-    edge_cutoff: float = 0.3
-    """Nodes at less than this distance are joined."""
-    k_nearest: int = 5
-    """Keep only each node's k nearest outgoing edges; 0 = all."""
-
-    def __post_init__(self) -> None:
-        for name in ("merge_cutoff", "consistency_cutoff", "edge_cutoff"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(0 <= value <= 1, f"sparse.{option} must lie in [0, 1], got {value}.")
-        require(self.k_nearest >= 0, f"sparse.k-nearest must not be negative, got {self.k_nearest}.")
 
 
 def choose_nodes(distance: Array, config: SparseConfig) -> Array:
@@ -90,39 +69,6 @@ def without_failed(edges: Edges, failed: Collection[tuple[int, int]]) -> Edges:
 # consistency, as a node there is. When is there an edge: between nodes at a small distance, to the nearest of each,
 # until an attempt to walk it fails.
 
-ATTEMPTS = NavigatorConfig(
-    frontier_steps=1_000,
-    steps_per_landmark=30,
-    explore_steps=1,
-    frontier="uniform",
-    frontier_among="component",
-    reached="similar",
-    reach_threshold=0.9,
-    replan_off_route=False,
-    replan_after=30,
-    avoid_failed=True,
-)
-"""Cleanup: to a random node, one waypoint after the other, 30 decisions for each; then another."""
-
-
-@dataclass(frozen=True)
-class SGMConfig(GatheringConfig):
-    """Networks, memory, and what becomes of it."""
-
-    memory: TrailConfig = TrailConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
-    sparse: SparseConfig = SparseConfig()
-    navigator: NavigatorConfig = ATTEMPTS
-    localize_threshold: float = 0.9
-    """The agent is at its nearest node if R is at least this."""
-    links: int = 5
-    """Start and goal are joined to the first of so many nearest nodes between which there is a route."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        threshold = self.localize_threshold
-        require(0 <= threshold <= 1, f"localize-threshold must lie in [0, 1] (R is a chance), got {threshold}.")
-        require(self.links >= 1, f"links must be at least 1, got {self.links}.")
-
 
 @dataclass
 class SparseMemory:
@@ -166,15 +112,6 @@ class SparseMemory:
         return cls(NodeViews.from_state(state, device), nodes, Planner(Edges.from_state(size, state)))
 
 
-@dataclass(frozen=True)
-class Thought:
-    """What an environment makes of its place."""
-
-    localized: int | None
-    target: int | None
-    arrived: bool
-
-
 class SGMPolicy(ReachabilityField):
     """Several environments, each with a navigator over the nodes; L walks between them."""
 
@@ -190,12 +127,13 @@ class SGMPolicy(ReachabilityField):
         self._config, self._spec, self._rng = config, spec, rng
         self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
         self._navigators: dict[int, Navigator] = {}
-        self._thoughts: dict[int, Thought] = {}
+        self.outcomes = Outcomes()
+        self._decisions: dict[int, Decision] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """To a goal, or to one random node after the other."""
-        navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
-        self._thoughts.pop(env_index, None)
+        navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator, self.outcomes))
+        self._decisions.pop(env_index, None)
         to_goal = self._sights.begin(env_index, goal, self.memory.views)
         navigator.begin(None if to_goal is None else np.argsort(-to_goal, kind="stable")[: self._config.links])
 
@@ -212,13 +150,16 @@ class SGMPolicy(ReachabilityField):
     def _step(self, env: int, near: Array, goal_near: float) -> int | None:
         navigator = self._navigators[env]
         nearest = self._nearest(navigator, near)
-        localized = nearest if nearest is not None and near[nearest] >= self._config.localize_threshold else None
-        ahead = [goal_near if node == GOAL else float(near[node]) for node in navigator.ahead()]
-        target = navigator.step(
-            Sighting(localized, nearest, 0, ahead), self.memory.planner, self.memory.nodes, self._rng
+        sure = nearest is not None and near[nearest] >= self._config.localize_threshold
+        decision = Decision(
+            localized=nearest if sure else None,
+            nearest=nearest,
+            ahead=tuple(goal_near if node == GOAL else float(near[node]) for node in navigator.waypoints()),
+            arrived=bool(goal_near >= self._config.localize_threshold),
         )
-        self._thoughts[env] = Thought(localized, navigator.waypoint, bool(goal_near >= self._config.localize_threshold))
-        return target
+        navigator.decide(decision, self.memory.planner, self.memory.nodes, self._rng)
+        self._decisions[env] = decision
+        return decision.heading
 
     def _nearest(self, navigator: Navigator, near: Array) -> int | None:
         """The nearest node; on the way to a goal the first of the nearest that has a route to it."""
@@ -231,33 +172,18 @@ class SGMPolicy(ReachabilityField):
                     return int(node)
         return int(order[0])
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
-        if env_index not in self._thoughts:
-            return Explanation()
-        navigator, thought = self._navigators[env_index], self._thoughts[env_index]
-        route, found = navigator.trip.route if navigator.trip is not None else (), navigator.route_found
-        return Explanation(thought.localized, thought.target, route, found, navigator.reached, thought.arrived)
+        return self._decisions.get(env_index, Decision())
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
 
     def localized(self, env_indices: Array) -> list[int]:
         """The nodes at which environments took themselves to be at their last decision."""
-        places = (self._thoughts[env].localized for env in env_indices.tolist())
+        places = (self._decisions[env].localized for env in env_indices.tolist())
         return [place for place in places if place is not None]
-
-    def take_outcomes(self) -> tuple[list[tuple[int, int]], list[bool]]:
-        """Edges that failed, and trips that ended, by whether they came to their end, since this was last asked."""
-        failed: list[tuple[int, int]] = []
-        finished: list[bool] = []
-        for navigator in self._navigators.values():
-            failed += navigator.failures
-            finished += navigator.finished
-            for outcome in (navigator.failures, navigator.walks, navigator.finished):
-                outcome.clear()
-        return failed, finished
 
     def write_state(self, state: AgentState) -> None:
         """Trips under way and what was seen last."""
@@ -267,7 +193,7 @@ class SGMPolicy(ReachabilityField):
     def read_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         for env, *numbers in state.counters["trips"]:
-            self._navigators[env] = Navigator(self._config.navigator)
+            self._navigators[env] = Navigator(self._config.navigator, self.outcomes)
             self._navigators[env].load_state(numbers)
         self._sights.read_state(state)
 
@@ -303,9 +229,9 @@ class SGMAgent:
             return actions
         return self.gathering.act(observations, env_indices)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
-        return Explanation() if self._cleaner is None else self._cleaner.explain(env_index)
+        return Decision() if self._cleaner is None else self._cleaner.explain(env_index)
 
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""
@@ -315,10 +241,11 @@ class SGMAgent:
     def update(self) -> Metrics:
         """Learn, make the graph when the memory is full, and clean it afterwards."""
         if self._cleaner is not None:
-            failed, finished = self._cleaner.take_outcomes()
-            self._tally["removed"] += self._cleaner.memory.clean(failed)
-            self._tally["trips"] += len(finished)
-            self._tally["reached"] += sum(finished)
+            outcomes = self._cleaner.outcomes
+            self._tally["removed"] += self._cleaner.memory.clean(outcomes.failed)
+            self._tally["trips"] += len(outcomes.trips)
+            self._tally["reached"] += sum(outcomes.trips)
+            outcomes.clear()
             return self._metrics(self._cleaner.memory)
         metrics = self.gathering.learn()
         if self.gathering.trail.is_full:

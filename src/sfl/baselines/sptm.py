@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from sfl.api import GOAL, AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
+from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.config import GuideConfig, ShortcutConfig, SPTMConfig
 from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, GatheringConfig, Trail
-from sfl.config import require
+from sfl.baselines.walks import Gathering, Trail
 from sfl.errors import NoRouteError
 from sfl.method.edges import Edges, pair_key, split_key
 from sfl.method.planner import Planner, Route
@@ -91,60 +91,6 @@ def unit_edges(size: int, pairs: Array) -> Edges:
 # become nodes: every so many decisions one, of walks made for it; walks that begin with one view share their first.
 # When is there an edge: between neighbours in time, and between the pairs that R, smoothed along both walks, finds
 # nearest.
-
-
-@dataclass(frozen=True)
-class ShortcutConfig:
-    """Which nodes are joined beside neighbours in time."""
-
-    count: int = 2_000
-    """The best pairs that are joined."""
-    window: int = 10
-    """The score of a pair is the median over this many nodes before and after, along both walks; 0 = its own."""
-    distance: int = 6
-    """Nodes of one walk must lie at least this far apart."""
-    merge_starts: bool = True
-    """Walks that begin with exactly the same view share their first node. From a fixed start they all do, but part too
-    soon for a median along them to join them there."""
-
-    def __post_init__(self) -> None:
-        for name, least in {"count": 0, "window": 0, "distance": 1}.items():
-            value = getattr(self, name)
-            require(value >= least, f"shortcuts.{name} must be at least {least}, got {value}.")
-
-
-@dataclass(frozen=True)
-class GuideConfig:
-    """Where the agent takes itself to be, and what it walks to."""
-
-    neighbours: int = 5
-    """Goal and agent are at the median of so many nearest nodes, those of the nearest one's walk."""
-    local_threshold: float = 0.7
-    """The agent is at the nearest node ahead on its last route if R is at least this."""
-    global_threshold: float = 0.95
-    """Else at one of the nearest of all nodes with at least this R; else nowhere."""
-    look_ahead: int = 7
-    """Nodes ahead on the route that are looked at."""
-    waypoint_threshold: float = 0.95
-    """The waypoint is the farthest of those with at least this R, or the next node."""
-    lost_steps: int = 5
-    """Random steps when it is nowhere."""
-
-    def __post_init__(self) -> None:
-        for name in ("neighbours", "look_ahead", "lost_steps"):
-            value = getattr(self, name)
-            require(value >= 1, f"guide.{name.replace('_', '-')} must be at least 1, got {value}.")
-        for name in ("local_threshold", "global_threshold", "waypoint_threshold"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(0 <= value <= 1, f"guide.{option} must lie in [0, 1] (R is a chance), got {value}.")
-
-
-@dataclass(frozen=True)
-class SPTMConfig(GatheringConfig):
-    """Networks, memory, shortcuts and the way along them."""
-
-    shortcuts: ShortcutConfig = ShortcutConfig()
-    guide: GuideConfig = GuideConfig()
 
 
 @dataclass(frozen=True)
@@ -237,9 +183,15 @@ class Guide:
         stays = self.place is not None and not self.route and near[self.place] >= config.local_threshold
         return self.place if stays else None
 
-    def explanation(self) -> Explanation:
+    def explanation(self) -> Decision:
         """What the last action was for."""
-        return Explanation(self.place, self.target, self.route, self.route_found, arrived=self.arrived)
+        return Decision(
+            localized=self.place,
+            target=self.target,
+            route=self.route,
+            route_found=self.route_found,
+            arrived=self.arrived,
+        )
 
 
 def one_start(observations: Array, walks: Array) -> tuple[Array, Array]:
@@ -307,11 +259,11 @@ class SPTMPolicy(ReachabilityField):
         actions[rows[walking]] = drawn
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
-        return self._guides[env_index].explanation() if env_index in self._guides else Explanation()
+        return self._guides[env_index].explanation() if env_index in self._guides else Decision()
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the odds of the actions."""
         return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
 
@@ -332,9 +284,9 @@ class SPTMAgent:
         """At random, or as the explorer does."""
         return self.gathering.act(observations, env_indices)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """There is nothing behind a step of exploration."""
-        return Explanation()
+        return Decision()
 
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""

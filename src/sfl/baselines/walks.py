@@ -8,31 +8,9 @@ import numpy as np
 import torch
 
 from sfl.api import AgentState, Array, EnvSpec, Metrics, Policy, Transitions
-from sfl.baselines.networks import Locomotion, NetworkConfig, Networks, Retrieval
-from sfl.config import require
+from sfl.baselines.config import GatheringConfig, TrailConfig
+from sfl.baselines.networks import Locomotion, Networks, Retrieval
 from sfl.seeding import generator_state, restore_generator, spawn
-
-ORACLE = "oracle"
-"""The checkpoint of an explorer that covered most by true positions; whoever asks for it has looked at them."""
-
-
-@dataclass(frozen=True)
-class TrailConfig:
-    """How much is walked, and how much of it is remembered."""
-
-    steps: int = 20_000
-    """Decisions whose observations go into the memory; the paper's are 100 episodes of 200 steps."""
-    every: int = 4
-    """Remember every so many decisions of a walk."""
-    explorer: str = ""
-    """The run folder of `ec` whose frozen policy walks; without one the walks are random."""
-    explorer_checkpoint: str = ORACLE
-    """Its checkpoint: `last`, a step count such as 000200000, or `oracle`: the one before which it covered most by true
-    positions, as in the paper."""
-
-    def __post_init__(self) -> None:
-        require(self.steps >= 1, f"memory.steps must be at least 1, got {self.steps}.")
-        require(self.every >= 1, f"memory.every must be at least 1, got {self.every}.")
 
 
 @dataclass(frozen=True)
@@ -111,15 +89,6 @@ class Trail:
 
 
 # ---- The time in which a memory fills, as SPTM and SGM spend it: walks, from which the networks learn if they do.
-
-
-@dataclass(frozen=True)
-class GatheringConfig(NetworkConfig):
-    """Networks, and the walks that fill the memory."""
-
-    updates_per_step: float = 0.0
-    """Gradient steps of each network per environment step, until the memory is full; 0 = they stay as they are."""
-    memory: TrailConfig = TrailConfig()
 
 
 class Gathering:

@@ -14,7 +14,7 @@ from sfl.cli.parsing import parse
 from sfl.errors import SflError, is_out_of_memory, unknown_name
 from sfl.files import NO_ROOM
 from sfl.run import log as streams
-from sfl.run import stopping as starting
+from sfl.run.stopping import at_work
 from sfl.worlds.doom.workers import sweep_folders as sweep
 
 HELP = """\
@@ -22,8 +22,8 @@ sfl: Successor Feature Landmarks, goal-reaching without rewards.
 
 usage: sfl COMMAND [OPTIONS]
 
-  list                   the experiments there are
-  train EXPERIMENT       train one, into a new run folder
+  list                   the places and agents there are
+  train PLACE            train an agent there (--agent NAME, else SFL), into a new run folder
   resume RUN             go on where a run stopped
   eval RUN               evaluate a run, on its own tasks or on a goal of yours
   report RUN...          a table of success over runs
@@ -39,8 +39,8 @@ usage: sfl COMMAND [OPTIONS]
   demo                   train, compare with the random policy, draw
   doctor                 check this installation
 
-`sfl COMMAND --help` shows the options of a command, `sfl train EXPERIMENT --help` every setting of an experiment.
-RUN is a run folder such as runs/sfl-fourroom/seed-0000.
+`sfl COMMAND --help` shows the options of a command, `sfl train PLACE --agent NAME --help` every setting.
+RUN is a run folder such as runs/fourroom-sfl/seed-0000.
 """
 
 COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
@@ -69,21 +69,22 @@ FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by the user."""
-    streams.open_closed()
-    streams.spell_out_what_has_no_letter()
+    streams.open_missing_streams()
+    streams.escape_unprintable()
     os.environ["MPLBACKEND"] = "agg"  # commands draw into files; what else is asked for may need a screen, or not exist
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep its list of fonts
     sweep()
     try:
         return _run(list(sys.argv[1:] if args is None else args))
     finally:
-        streams.let_go()
-        starting.end()
+        streams.drop_broken_output()
+        at_work.end()
 
 
 def _run(args: list[str]) -> int:
     try:
-        return starting.work(lambda: _answer(args))
+        with at_work:
+            return _answer(args)
     except BrokenPipeError as error:
         from sfl.run.log import reader_has_left
 
@@ -176,4 +177,4 @@ LONGEST = 1_000
 
 def _complain(message: str) -> None:
     line = " ".join(message.split())
-    streams.say(f"sfl: {line if len(line) <= LONGEST else f'{line[:LONGEST]}...'}")
+    streams.note(f"sfl: {line if len(line) <= LONGEST else f'{line[:LONGEST]}...'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,16 @@ from sfl.cli.options import (
 from sfl.cli.parsing import parse
 from sfl.errors import UsageError
 from sfl.files import require_replaceable
+from sfl.run.log import note
 
 PARTS = ("env", "agent", "train", "eval")  # of an experiment, each with its own options
 
 
 def list_experiments(options: ListOptions) -> int:
-    """Name every experiment and say what it is."""
-    from sfl import experiments
-    from sfl.run.log import print_table
+    """Name every place and every agent."""
+    from sfl.experiments.names import overview
 
-    print_table([["experiment", "what it is"], *(list(line) for line in experiments.overview())], True)
+    print(*overview(), sep="\n")
     return 0
 
 
@@ -47,11 +48,11 @@ def doctor(options: DoctorOptions) -> int:
 
 
 def train(args: Sequence[str]) -> int:
-    """Train an experiment; its name comes first, because it decides which options there are."""
+    """Train an agent in a place, which comes first: both decide which options there are."""
     if not args or args[0].startswith("-"):
         if {"-h", "--help"} & set(args):
-            parse(SizeOptions, ["--help"], "sfl train EXPERIMENT")
-        raise UsageError("Name the experiment first: sfl train EXPERIMENT [OPTIONS]; `sfl list` shows them.")
+            parse(SizeOptions, ["--help"], "sfl train PLACE")
+        raise UsageError("Name the place first: sfl train PLACE [--agent NAME] [OPTIONS]; `sfl list` shows all.")
     from sfl.run.train import train as run_training
 
     experiment, options = configure(args)
@@ -61,11 +62,13 @@ def train(args: Sequence[str]) -> int:
 
 
 def configure(args: Sequence[str]) -> tuple[Any, Any]:
-    """The words of `sfl train`, the experiment's name first, as an experiment and the rest of the options."""
+    """The words of `sfl train`, place first, as an experiment and the rest of the options."""
     from sfl import experiments
 
-    experiment = experiments.get(args[0])
     sizes = parse(SizeOptions, [word for word in args[1:] if word not in ("-h", "--help")], "sfl train", strict=False)
+    experiment = experiments.get(args[0], sizes.agent_name)
+    if experiments.new_name(args[0]) != args[0]:
+        note(f"{args[0]} has a new name: sfl train {shlex.join(experiments.words(experiment.name))}")
     if sizes.tiny:
         experiment = experiments.tiny(experiment)
     experiment = experiments.scaled(experiment, sizes.scale)
@@ -139,7 +142,7 @@ def report(options: ReportOptions) -> int:
 
 def _require_runs(runs: Sequence[Path], command: str) -> None:
     if not runs:
-        raise UsageError(f"Name a run: sfl {command} RUN...; runs are folders such as runs/sfl-fourroom/seed-0000.")
+        raise UsageError(f"Name a run: sfl {command} RUN...; runs are folders such as runs/fourroom-sfl/seed-0000.")
 
 
 def plot(options: PlotOptions) -> int:
@@ -184,8 +187,8 @@ def _studio_rows(options: BenchOptions) -> list[Any]:
 
 
 def _bench_rows(options: BenchOptions) -> list[Any]:
-    from benchmarks.bench.command import bench as measure
-    from benchmarks.bench.command import doom_bench
+    from benchmarks.bench.__main__ import bench as measure
+    from benchmarks.bench.doom import doom_bench
 
     from sfl import experiments
 
@@ -196,7 +199,7 @@ def _bench_rows(options: BenchOptions) -> list[Any]:
 
 def export(options: ExportOptions) -> int:
     """Copy a run."""
-    from sfl.run.export import export as copy_run
+    from sfl.run.folder import export as copy_run
 
     print(copy_run(options.run, options.out, options.history, options.poses).path)
     return 0
@@ -208,7 +211,7 @@ def demo(options: DemoOptions) -> int:
     from sfl.run.log import print_table
     from sfl.show.demo import demonstrate
 
-    experiment = experiments.get("sfl-fourroom")
+    experiment = experiments.get("fourroom")
     experiment = experiments.tiny(experiment) if options.tiny else experiment
     shown = demonstrate(experiment, options.seed, options.runs_dir, options.device, options.threads)
     print_table(shown.cells)

@@ -9,7 +9,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from sfl.cli.options import MachineOptions
-from sfl.nn.frames import Kind
+from sfl.nn import Kind
 from sfl.pretrain.config import EncoderJudgement, EncoderRecipe, NetworkJudgement, NetworkRecipe
 
 

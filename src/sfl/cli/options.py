@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class MachineOptions:
 
 @dataclass(frozen=True)
 class ListOptions:
-    """The experiments there are."""
+    """The places and agents there are."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ class DoctorOptions:
 
 @dataclass(frozen=True)
 class SizeOptions(MachineOptions):
-    """Train an experiment into a new run folder."""
+    """Train an agent in a place, into a new run folder."""
 
+    agent_name: Annotated[str | None, arg(name="agent", metavar="NAME")] = None
+    """Which agent: sfl (unless said otherwise), paper, random, ...; `sfl list` shows all and where they are."""
     tiny: bool = False
     """Shrink the experiment to seconds, to see that everything works."""
     scale: float = 1.0
@@ -41,9 +43,9 @@ class SizeOptions(MachineOptions):
     seed: int = 0
     """Seed of all chance in the run."""
     name: str | None = None
-    """What the run is called instead of EXPERIMENT, in its folder and in its rows: a name for settings of yours."""
+    """What the run is called instead of PLACE-AGENT, in its folder and in its rows: a name for settings of yours."""
     runs_dir: Path = Path("runs")
-    """The run folder is made in here, as EXPERIMENT/seed-0000."""
+    """The run folder is made in here, as PLACE-AGENT/seed-0000."""
     wandb: bool = False
     """Also log to Weights & Biases."""
 
@@ -149,7 +151,7 @@ class ExportOptions:
     run: Positional[Path]
     """The run folder."""
     out: Path | None = None
-    """Where to; by default EXPERIMENT-seed-0000 in this folder."""
+    """Where to; by default PLACE-AGENT-seed-0000 in this folder."""
     history: int = 0
     """Also so many of the small checkpoints of its history, spread over the run; for the slider of `sfl studio`."""
     poses: bool = False
@@ -158,7 +160,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class DemoOptions(MachineOptions):
-    """Train sfl-fourroom, compare it with the random policy, and draw."""
+    """Train SFL in FourRoom, compare it with the random policy, and draw."""
 
     seed: int = 0
     """Seed of all chance in the run."""

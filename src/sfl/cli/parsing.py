@@ -80,8 +80,9 @@ def _unknown_word(unknown: Sequence[str], known: Sequence[str], prog: str) -> Us
 def option_names(options: type[Any], prefix: str = "--") -> list[str]:
     """Every option a dataclass gives, nested ones with dots."""
     names: list[str] = []
-    for name, kind in typing.get_type_hints(options).items():
-        word = name.replace("_", "-")
+    for name, kind in typing.get_type_hints(options, include_extras=True).items():
+        renamed = [part.name for part in getattr(kind, "__metadata__", ()) if getattr(part, "name", None)]
+        word = renamed[0] if renamed else name.replace("_", "-")
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             names += option_names(kind, f"{prefix}{word}.")
         else:

@@ -27,7 +27,7 @@ class ReproduceOptions:
     seeds: int | None = None
     """Seeds of every row, from 0 on; by default 5, of ablation-thresholds and ablation-filters 1."""
     only: str = ""
-    """Only rows whose runs or names match this regular expression, such as '^sfl-' or fourroom."""
+    """Only rows whose runs or names match this regular expression, such as 'sfl$' or fourroom."""
     scale: float = 1.0
     """Multiply the number of training steps: 0.1 for a tenth of the budget."""
     tiny: bool = False

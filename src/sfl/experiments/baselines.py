@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import BonusConfig, ECConfig
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig, multiroom
-from sfl.baselines.networks import LocomotionConfig, RetrievalConfig
-from sfl.baselines.ppo import PPOConfig
+from sfl.baselines.config import (
+    BonusConfig,
+    ControllerConfig,
+    ECConfig,
+    GuideConfig,
+    LocomotionConfig,
+    PPOConfig,
+    SGMConfig,
+    SPTMConfig,
+)
+from sfl.baselines.mss.config import MSSConfig, multiroom, over_frames
 from sfl.baselines.random import RandomConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import GuideConfig, SPTMConfig
-from sfl.experiments.grids import any_gym, paper_grid
-from sfl.experiments.mazes import paper_maze
-from sfl.experiments.places import MAZES, MINIGRID, PAPER_GRIDS, Spawn, maze_tasks
-from sfl.method.config import FrameSFLConfig, by_reachability
+from sfl.experiments.grids import MINIGRID, PAPER_GRIDS, any_gym, paper_grid
+from sfl.experiments.mazes import MAZES, Spawn, maze_place, maze_tasks, paper_maze
+from sfl.method.config import FrameSFLConfig, RetrievalConfig, by_reachability
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig, MiniGridConfig
 from sfl.worlds.mazes.load import own_mazes
@@ -23,7 +26,7 @@ from sfl.worlds.mazes.load import own_mazes
 PRETRAINED = "networks.safetensors"
 """Retrieval and locomotion network as `sfl network train` makes them; docs/methods/controller.md has the commands."""
 
-TUNED = f"runs/controller-doom-{{}}-{{}}/seed-0000/checkpoints/last/{PRETRAINED}"
+TUNED = f"runs/{{}}-controller/seed-0000/checkpoints/last/{PRETRAINED}"
 """The same as the controller's first run has tuned them to a maze and a spawn."""
 
 GUIDE = GuideConfig(local_threshold=0.5, global_threshold=0.7, waypoint_threshold=0.7)
@@ -36,21 +39,20 @@ ALSO_CONTROLLED: tuple[tuple[Spawn, str], ...] = (("random", "test-1"),)
 def random_grid(env: str) -> Experiment:
     """The uniform random policy under the same evaluation."""
     train = TrainConfig(steps=1_000, env_count=1, eval_every=0, checkpoint_every=1_000, log_every=1_000)
-    return Experiment(f"random-{env}", MiniGridConfig(id=MINIGRID[env]), RandomConfig(), train, EvalConfig())
+    return Experiment(f"{env}-random", MiniGridConfig(id=MINIGRID[env]), RandomConfig(), train, EvalConfig())
 
 
 def random_gym() -> Experiment:
     """The uniform random policy in any Gymnasium environment, on the exam that SFL has there."""
     ours = any_gym()
-    return replace(random_grid("fourroom"), name="random-gym", env=ours.env, eval=ours.eval)
+    return replace(random_grid("fourroom"), name="world-random", env=ours.env, eval=ours.eval)
 
 
 def random_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
     """The uniform random policy in a maze, or without a name in whichever maze `--env.maze` says."""
-    name = f"random-doom-{spawn}" if maze is None else f"random-doom-{maze}-{spawn}"
     env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
     train = TrainConfig(steps=20_000, env_count=8, eval_every=0, checkpoint_every=20_000, log_every=2_000)
-    return Experiment(name, env, RandomConfig(), train, maze_tasks(spawn))
+    return Experiment(f"{maze_place(spawn, maze)}-random", env, RandomConfig(), train, maze_tasks(spawn))
 
 
 def controller_maze(spawn: Spawn, maze: str) -> Experiment:
@@ -59,7 +61,7 @@ def controller_maze(spawn: Spawn, maze: str) -> Experiment:
     agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 1_024, strangers=15)
     train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
     env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
-    return Experiment(f"controller-doom-{maze}-{spawn}", env, agent, train, maze_tasks(spawn))
+    return Experiment(f"{maze_place(spawn, maze)}-controller", env, agent, train, maze_tasks(spawn))
 
 
 def memory_maze(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: str, curious: bool = False) -> Experiment:
@@ -69,28 +71,29 @@ def memory_maze(kind: type[SPTMConfig] | type[SGMConfig], spawn: Spawn, maze: st
     """
     name, steps = ("sptm", 20_000) if kind is SPTMConfig else ("sgm", 114_000)
     train = TrainConfig(steps, env_count=50, eval_every=0, checkpoint_every=60_000, log_every=2_000)
-    agent, env = kind(TUNED.format(maze, spawn)), DoomConfig(maze, spawn=spawn, max_steps=200)
+    agent, env = kind(TUNED.format(maze_place(spawn, maze))), DoomConfig(maze, spawn=spawn, max_steps=200)
     if isinstance(agent, SPTMConfig):
         agent = replace(agent, guide=GUIDE)
     if curious:
-        name, explorer = f"ec-{name}", f"runs/ec-doom-{maze}-{spawn}/seed-0000"
+        name, explorer = f"ec-{name}", f"runs/{maze_place(spawn, maze)}-ec/seed-0000"
         agent = replace(agent, memory=replace(agent.memory, explorer=explorer))
-    return Experiment(f"{name}-doom-{maze}-{spawn}", env, agent, train, maze_tasks(spawn))
+    return Experiment(f"{maze_place(spawn, maze)}-{name}", env, agent, train, maze_tasks(spawn))
 
 
 def reachability_maze() -> Experiment:
     """The ablation of the metric: the paper's column with R, as the controller's first run has tuned it to the maze."""
     paper = paper_maze("random", "sgm")
     assert isinstance(paper.agent, FrameSFLConfig)
-    agent = by_reachability(paper.agent, TUNED.format("sgm", "random"))
-    return replace(paper, name="reachability-doom-sgm-random", agent=agent)
+    agent = by_reachability(paper.agent, TUNED.format(maze_place("random", "sgm")))
+    return replace(paper, name=f"{paper.name}-reachability", agent=agent)
 
 
 def rs_memory_maze(kind: type[SPTMConfig] | type[SGMConfig], maze: str) -> Experiment:
     """For the appendix on EC: walks and networks of random spawn, tasks of fixed spawn."""
     base = memory_maze(kind, "random", maze)
-    name, env = f"{base.name.split('-')[0]}-rs-doom-{maze}-fixed", DoomConfig(maze, pairs="fixed", max_steps=200)
-    return replace(base, name=name, env=env, eval=maze_tasks("fixed"))
+    agent = base.name.removeprefix(maze_place("random", maze))
+    name = f"{maze_place('fixed', maze)}{agent}-random-spawn-walks"
+    return replace(base, name=name, env=DoomConfig(maze, pairs="fixed", max_steps=200), eval=maze_tasks("fixed"))
 
 
 def ec_maze(maze: str) -> Experiment:
@@ -113,7 +116,7 @@ def ec_maze(maze: str) -> Experiment:
         ppo=PPOConfig(horizon=24, decay_steps=train.steps),
     )
     env, tasks = DoomConfig(maze, spawn="fixed", max_steps=500), replace(maze_tasks("fixed"), episodes=5)
-    return Experiment(f"ec-doom-{maze}-fixed", env, agent, train, tasks)
+    return Experiment(f"{maze_place('fixed', maze)}-ec", env, agent, train, tasks)
 
 
 def ec_fourroom() -> Experiment:
@@ -127,20 +130,20 @@ def ec_fourroom() -> Experiment:
         bonus=BonusConfig(scale=1.0, capacity=100),
         ppo=PPOConfig(horizon=128, dim=128, learning_rate=1e-3, clip=0.2, decay_steps=train.steps),
     )
-    return Experiment("ec-fourroom", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
+    return Experiment("fourroom-ec", MiniGridConfig(id=MINIGRID["fourroom"]), agent, train, EvalConfig())
 
 
 def mss_grid(env: str) -> Experiment:
     """Mapping State Space, the appendix' table, under the budget of the paper's column."""
     agent = MSSConfig() if env == "fourroom" else multiroom()
-    return replace(paper_grid(env), name=f"mss-{env}", agent=agent)
+    return replace(paper_grid(env), name=f"{env}-mss", agent=agent)
 
 
 def mss_maze(maze: str, oracle: bool = False) -> Experiment:
     """Mapping State Space in a maze, or its variant whose reward knows true positions."""
     paper = paper_maze("fixed", maze)
-    name = f"mss-oracle-doom-{maze}-fixed" if oracle else f"mss-doom-{maze}-fixed"
-    return replace(paper, name=name, agent=FrameMSSConfig(oracle=oracle))
+    name = f"{maze_place('fixed', maze)}-mss{'-oracle' if oracle else ''}"
+    return replace(paper, name=name, agent=over_frames(oracle=oracle))
 
 
 def experiments() -> list[Experiment]:

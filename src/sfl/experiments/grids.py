@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.experiments.places import MINIGRID, PAPER_GRIDS
-from sfl.method.config import SFLConfig, TabularConfig, recommended
-from sfl.method.landmarks import LandmarkConfig
+from sfl.method.config import LandmarkConfig, SFLConfig, TabularConfig, recommended
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import GymConfig, MiniGridConfig
 from sfl.worlds.exam import LEVELS
+
+MINIGRID = {
+    "fourroom": "sfl/FourRoom-v0",
+    **{f"multiroom-n{rooms}": f"sfl/MultiRoom-N{rooms}-v0" for rooms in (2, 3, 4, 6, 8)},
+}
+"""Places in MiniGrid."""
+
+PAPER_GRIDS = ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
+"""Those that the paper has curves of."""
 
 
 def _limit(env: str) -> int:
@@ -20,7 +27,7 @@ def _limit(env: str) -> int:
 def paper_grid(env: str) -> Experiment:
     """The paper's column: section 5 and the appendix' tables; eight samplers, one update of each network per step."""
     return Experiment(
-        name=f"paper-{env}",
+        name=f"{env}-paper",
         env=MiniGridConfig(id=MINIGRID[env]),
         agent=SFLConfig(landmarks=LandmarkConfig(limit=_limit(env))),
         train=TrainConfig(steps=300_000, env_count=8, eval_every=20_000, checkpoint_every=20_000, log_every=2_000),
@@ -31,7 +38,7 @@ def paper_grid(env: str) -> Experiment:
 def our_grid(env: str, steps: int) -> Experiment:
     """Our best. docs/methods/sfl.md says what differs from the paper and what each difference is worth."""
     return Experiment(
-        name=f"sfl-{env}",
+        name=f"{env}-sfl",
         env=MiniGridConfig(id=MINIGRID[env]),
         agent=recommended(_limit(env), add_threshold=0.5 if env == "fourroom" else 0.6),
         train=TrainConfig(steps=steps, env_count=8, eval_every=10_000, checkpoint_every=10_000, log_every=1_000),
@@ -52,7 +59,7 @@ def clustered_grid(base: Experiment, every: int) -> Experiment:
 def tabular_grid(env: str) -> Experiment:
     """One-hot phi, exact psi, the paper's graph: what the graph alone can do."""
     return Experiment(
-        name=f"tabular-{env}",
+        name=f"{env}-tabular",
         env=MiniGridConfig(id=MINIGRID[env]),
         agent=TabularConfig(landmarks=LandmarkConfig(limit=_limit(env), start_step=5_000, add_every=500)),
         train=TrainConfig(steps=60_000, env_count=1, eval_every=10_000, checkpoint_every=20_000, log_every=1_000),
@@ -64,7 +71,7 @@ def any_gym() -> Experiment:
     """Any Gymnasium environment with discrete actions and array observations."""
     base = our_grid("multiroom-n4", 60_000)
     env, tasks = GymConfig(id="MiniGrid-FourRooms-v0"), EvalConfig(levels=LEVELS)
-    return replace(base, name="sfl-gym", env=env, agent=recommended(limit=100), eval=tasks)
+    return replace(base, name="world-sfl", env=env, agent=recommended(limit=100), eval=tasks)
 
 
 def experiments() -> list[Experiment]:

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from sfl.experiments.places import MAZES, Spawn, maze_tasks
-from sfl.method.config import FrameConfig, FrameSFLConfig, recommended_for_frames
-from sfl.method.navigator import Frontier
-from sfl.run.settings import Experiment, TrainConfig
+from sfl.method.config import FrameConfig, FrameSFLConfig, Frontier, recommended_for_frames
+from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds.config import DoomConfig
+from sfl.worlds.mazes.load import own_mazes
 
 PAPER_ENCODER = "resnet18.safetensors"
 """The paper's encoder is too large to ship; docs/methods/sfl.md has the command that makes this file."""
+
+Spawn = Literal["random", "fixed"]
+
+LAPTOP = "laptop-maze"
+"""A place of its own: the maze `small`, with networks for a laptop without a GPU."""
+
+MAZES: dict[Spawn, tuple[str, ...]] = {
+    "random": (*own_mazes(), "sgm", "test-2", "test-6"),
+    "fixed": (*own_mazes(), "test-1", "test-4"),
+}
+"""Mazes with experiments of their own, by where episodes start: ours, and the paper's as the paper uses them."""
+
+LEVELS: dict[Spawn, tuple[str, ...]] = {
+    "random": ("easy", "medium", "hard"),
+    "fixed": ("easy", "medium", "hard", "hardest"),
+}
+
+
+def maze_place(spawn: Spawn, maze: str | None = None) -> str:
+    """What a maze is called as a place; without one, whichever `--env.maze` says."""
+    return f"{maze or 'maze'}-{spawn}-spawn"
+
+
+def maze_tasks(spawn: Spawn, parallel: int = 50) -> EvalConfig:
+    """50 start-goal pairs a level, as in the paper; half of the games play while the other half is looked at."""
+    return EvalConfig(episodes=50, levels=LEVELS[spawn], parallel=parallel)
 
 
 def paper_maze(spawn: Spawn, maze: str) -> Experiment:
@@ -23,7 +49,7 @@ def paper_maze(spawn: Spawn, maze: str) -> Experiment:
     filters = {"k_nearest": 5} if spawn == "random" else {"temporal": 0.1}
     train = TrainConfig(steps=2_000_000, env_count=64, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
     return Experiment(
-        name=f"paper-doom-{maze}-{spawn}",
+        name=f"{maze_place(spawn, maze)}-paper",
         env=DoomConfig(maze, spawn=spawn),
         agent=replace(agent, edges=replace(agent.edges, **filters)),
         train=train,
@@ -33,12 +59,12 @@ def paper_maze(spawn: Spawn, maze: str) -> Experiment:
 
 def our_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
     """Our best in a maze, or without a name in whichever maze `--env.maze` says: one setting for all of a spawn."""
-    name = f"sfl-doom-{spawn}" if maze is None else f"sfl-doom-{maze}-{spawn}"
     env = DoomConfig(spawn=spawn) if maze is None else DoomConfig(maze, spawn=spawn)
     train = TrainConfig(steps=2_000_000, env_count=128, eval_every=500_000, checkpoint_every=500_000, log_every=10_000)
     agent = recommended_for_frames()
     if spawn == "fixed":
         agent = replace(agent, navigator=replace(agent.navigator, blame="both"))
+    name = f"{maze_place(spawn, maze)}-sfl"
     return Experiment(name, replace(env, max_steps=500), agent, train, maze_tasks(spawn))
 
 
@@ -47,7 +73,7 @@ def small_maze() -> Experiment:
     agent = recommended_for_frames("compact", hidden=(256, 256), updates_per_step=1 / 24)
     train = TrainConfig(steps=200_000, env_count=64, eval_every=50_000, checkpoint_every=50_000, log_every=2_000)
     env = DoomConfig("small", spawn="random", max_steps=500)
-    return Experiment("sfl-doom-small", env, agent, train, maze_tasks("random", parallel=16))
+    return Experiment(f"{LAPTOP}-sfl", env, agent, train, maze_tasks("random", parallel=16))
 
 
 def frontier_maze(base: Experiment, frontier: Frontier) -> Experiment:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, SPTMConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
 from sfl.registry import AgentConfig
 from sfl.run.settings import Experiment, require_scale
-from sfl.worlds.config import DoomConfig
 
 
 def tiny(experiment: Experiment) -> Experiment:
     """The same experiment in seconds: every part runs, nothing is learned well."""
     train = replace(experiment.train, steps=1_200, eval_every=600, checkpoint_every=600, log_every=200)
     env, tasks = experiment.env, replace(experiment.eval, episodes=4, exam_steps=2_000)
-    if isinstance(env, DoomConfig):  # games take a second each to start
+    if env.kind == "maze":  # games take a second each to start
         env, tasks = replace(env, max_steps=150), replace(tasks, episodes=3, parallel=4)
         train = replace(train, env_count=min(train.env_count, 4))
     return replace(experiment, env=env, agent=_tiny_agent(experiment.agent), train=train, eval=tasks)
@@ -30,7 +26,7 @@ def _tiny_agent(agent: AgentConfig) -> AgentConfig:
         return _tiny_sfl(agent)
     if isinstance(agent, ControllerConfig | SPTMConfig | SGMConfig | ECConfig):
         return _tiny_networks(agent)
-    if isinstance(agent, MSSConfig | FrameMSSConfig):
+    if isinstance(agent, MSSConfig):
         return _tiny_mss(agent)
     return agent
 
@@ -63,11 +59,11 @@ def _tiny_networks(agent: ControllerConfig | SPTMConfig | SGMConfig | ECConfig) 
     return agent
 
 
-def _tiny_mss(agent: MSSConfig | FrameMSSConfig) -> AgentConfig:
+def _tiny_mss(agent: MSSConfig) -> AgentConfig:
     uvfa = replace(agent.uvfa, start_step=200, updates_per_step=0.05, batch_size=32)
     landmarks = min(agent.map.landmarks, 20)
     agent = replace(agent, uvfa=uvfa, map=replace(agent.map, landmarks=landmarks, candidates=100, redraw_every=200))
-    if isinstance(agent, FrameMSSConfig):
+    if agent.states == "frames":
         return replace(agent, encoder="compact", cycle_steps=20, uvfa=replace(agent.uvfa, hidden=(64, 64)))
     return agent
 

@@ -170,17 +170,15 @@ class ResidentUVFA:
             self._step()
             self._learner.count_step()
 
-    def batch(self) -> UVFABatch:
-        """What lies in `_input`."""
+    def batch(self) -> tuple[UVFABatch, Tensor]:
+        """What lies in `_input`, and which goals are reached, [B] bool."""
         states = self._store.states(self._places)  # [B, 3, S]
         reached = self._told != 0 if self._same is None else self._same(states[:, 1], states[:, 2])
         flat = states.flatten(0, 1)
-        halves = self._learner.target.pairs.halves(flat)
-        actions = self._actions.long()
-        return UVFABatch(None, flat, self._pairs, self._in_turn, None, halves, self._rows[:, 1:], actions, reached)
+        wanted = self._learner.wanted(flat, self._rows[:, 1:], reached)
+        return UVFABatch(flat, self._pairs, self._in_turn, self._actions.long(), wanted), reached
 
-    @torch.no_grad()
     def _descend(self) -> None:
         """One gradient step on what lies in `_input`."""
-        batch = self.batch()
-        self.sums += torch.stack([self._learner.descend(batch), batch.reached.float().mean()])
+        batch, reached = self.batch()
+        self.sums += torch.stack([self._learner.gradient_step(batch)["loss"], reached.float().mean()])

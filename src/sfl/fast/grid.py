@@ -11,11 +11,11 @@ from torch import Tensor
 from sfl.api import Array
 from sfl.fast.layers import Pull, pull_autograd
 from sfl.nn.encoders import Encoder, GridEncoder
-from sfl.replay.store import ObservationTable, distinct
+from sfl.replay.store import DistinctStore, distinct
 
 
 def encode_slots(
-    encoder: Encoder, table: ObservationTable, slots: Array, device: torch.device, by_difference: bool = False
+    encoder: Encoder, table: DistinctStore, slots: Array, device: torch.device, by_difference: bool = False
 ) -> tuple[Tensor, Pull]:
     """Features [U, F] of distinct observations in the table, and their pull for a gradient step.
 
@@ -51,7 +51,7 @@ class FeatureCache:
         """The encoder has changed."""
         self._known[:] = False
 
-    def rows(self, table: ObservationTable, slots: Array, encode: Callable[[Array], Tensor]) -> Tensor:
+    def rows(self, table: DistinctStore, slots: Array, encode: Callable[[Array], Tensor]) -> Tensor:
         """Features [U, F] of distinct slots."""
         self._forget(table.take_written())
         self._make_room(int(slots.max()) + 1)

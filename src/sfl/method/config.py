@@ -1,17 +1,323 @@
-"""All settings of SFL, in the paper's words."""
+"""All settings of SFL, in the paper's words: those of each chapter, then of the whole, then the presets.
+
+Nothing here imports torch: the command line shows settings without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from sfl.baselines.networks import RetrievalConfig
 from sfl.config import require
-from sfl.method.edges import EdgeConfig
-from sfl.method.features import FeatureConfig
-from sfl.method.landmarks import LandmarkConfig
-from sfl.method.navigator import NavigatorConfig
-from sfl.method.successor import SuccessorConfig
+from sfl.nn import Kind
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """How phi is learned."""
+
+    dim: int = 64
+    """Length of a feature vector."""
+    norm: float = 10.0
+    """alpha: every feature vector has this Euclidean norm."""
+    margin: float = 2.0
+    """m: how much nearer the positive must be than the negative."""
+    squared: bool = True
+    """Squared distances as in the paper's equation; the released code takes plain ones."""
+    positive_window: int = 2
+    """K_p: positives lie at most this many steps from the anchor."""
+    negative_min: int = 10
+    """U_n: negatives lie at least this many steps away."""
+    negative_max: int = 15
+    """L_n: and at most this many."""
+    learning_rate: float = 5e-4
+    """Adam's step size."""
+    batch_size: int = 128
+    """Triplets per gradient step."""
+    start_step: int = 1_000
+    """Environment steps before the first gradient step."""
+    stop_step: int = 40_000
+    """Environment steps after which the encoder is frozen, when Algorithm 1 begins; 0 = never (the released code)."""
+    updates_per_step: float = 1.0
+    """Gradient steps per environment step."""
+
+    def __post_init__(self) -> None:
+        require(self.dim > 0, f"features.dim must be positive, got {self.dim}.")
+        require(self.norm > 0, f"features.norm must be positive, got {self.norm}.")
+        require(self.margin > 0, f"features.margin must be positive, got {self.margin}.")
+        require(self.positive_window >= 1, f"features.positive-window must be at least 1, got {self.positive_window}.")
+        require(
+            self.positive_window < self.negative_min <= self.negative_max,
+            "features: positive-window < negative-min <= negative-max must hold, "
+            f"got {self.positive_window}, {self.negative_min}, {self.negative_max}.",
+        )
+        require(self.learning_rate > 0, f"features.learning-rate must be positive, got {self.learning_rate}.")
+        require(self.batch_size >= 1, f"features.batch-size must be at least 1, got {self.batch_size}.")
+        require(self.updates_per_step >= 0, f"features.updates-per-step must be >= 0, got {self.updates_per_step}.")
+
+
+@dataclass(frozen=True)
+class SuccessorConfig:
+    """How psi is learned."""
+
+    hidden: tuple[int, ...] = (512,)
+    """Units of the hidden layers."""
+    batch_norm: bool = True
+    """Batch normalization after each hidden layer (the paper's text); the released MiniGrid code has none."""
+    gamma: float = 0.99
+    """Discount of the successor features."""
+    n_step: int = 1
+    """Steps of features before the bootstrap."""
+    learning_rate: float = 5e-4
+    """Adam's step size."""
+    batch_size: int = 128
+    """Transitions per gradient step."""
+    target_every: int = 250
+    """Gradient steps between two copies of the network to the target network."""
+    weight_decay: float = 0.0
+    """Each gradient step takes this share of the step size off the weights (as AdamW does)."""
+    huber_delta: float = 1.0
+    """Where the loss turns from squared to linear (the paper's table calls it gradient clip)."""
+    start_step: int = 20_000
+    """Environment steps before the first gradient step."""
+    updates_per_step: float = 1.0
+    """Gradient steps per environment step."""
+    target_rate: float = 0.0
+    """Move the target network by this share after every gradient step instead of copying it; 0 = copy."""
+    count_power: float = 1.0
+    """Weight of a transition that was drawn n times in a batch is n to this power; below 1 favours rare transitions."""
+    whiten: bool = False
+    """Decorrelate phi first (second moment = identity): psi is then learned in a tenth of the gradient steps, and no
+    direction of phi dominates its cosine."""
+    whiten_mean: bool = False
+    """Take the mean of phi out, too. A fixed encoder's features of one maze share a large part, which makes every
+    cosine high; of learned features it is better left in."""
+    whiten_ridge: float = 0.0
+    """Added to all moments, as a share of their mean, before features are divided by their roots: the directions of
+    least variance are not blown up to the size of the others."""
+    whiten_every: int = 50
+    """Gradient steps between two roots of the moments; over frames, where moments are taken of every eighth step, the
+    next multiple of eight."""
+    unit_scale: bool = False
+    """Learn (1 - gamma) psi, which has the same cosine and stays on the scale of phi."""
+
+    def __post_init__(self) -> None:
+        require(all(units > 0 for units in self.hidden), f"successor.hidden must be positive, got {self.hidden}.")
+        require(0 <= self.gamma < 1, f"successor.gamma must lie in [0, 1), got {self.gamma}.")
+        require(self.n_step >= 1, f"successor.n-step must be at least 1, got {self.n_step}.")
+        require(self.learning_rate > 0, f"successor.learning-rate must be positive, got {self.learning_rate}.")
+        require(self.batch_size >= 2, f"successor.batch-size must be at least 2, got {self.batch_size}.")
+        require(self.target_every >= 1, f"successor.target-every must be at least 1, got {self.target_every}.")
+        require(self.weight_decay >= 0, f"successor.weight-decay must not be negative, got {self.weight_decay}.")
+        require(self.huber_delta > 0, f"successor.huber-delta must be positive, got {self.huber_delta}.")
+        require(0 <= self.count_power <= 1, f"successor.count-power must lie in [0, 1], got {self.count_power}.")
+        require(0 <= self.target_rate <= 1, f"successor.target-rate must lie in [0, 1], got {self.target_rate}.")
+        require(self.whiten_every >= 1, f"successor.whiten-every must be at least 1, got {self.whiten_every}.")
+        require(self.whiten_ridge >= 0, f"successor.whiten-ridge must not be negative, got {self.whiten_ridge}.")
+        require(self.updates_per_step >= 0, f"successor.updates-per-step must be >= 0, got {self.updates_per_step}.")
+
+
+EXACT = 1.0
+"""A threshold of 1 cannot be passed by a cosine: it means that the observations are identical."""
+
+
+@dataclass(frozen=True)
+class LandmarkConfig:
+    """How landmarks are found, kept and recognised."""
+
+    limit: int = 10
+    """At most this many landmarks."""
+    add_threshold: float = 0.99
+    """delta_add: a state is a candidate when its SFS to every landmark is below this."""
+    localize_threshold: float = EXACT
+    """delta_local: the agent is at its most similar landmark if their SFS is above this; 1 = identical observations."""
+    window: int = 1
+    """W: localization takes the median of the last W similarities."""
+    candidates_per_add: int = 1
+    """N_cand: landmarks added from the candidate buffer at a time."""
+    add_every: int = 3_000
+    """N_add: environment steps between two additions."""
+    update_every: int = 1_000
+    """N_update: environment steps between two refreshes of the landmarks' psi."""
+    formation: Literal["progressive", "clustered"] = "progressive"
+    """How landmarks come about: candidates are added to those there are, or every `add_every` steps all are exchanged
+    for the centres of clusters of the states met since then (Successor Options), and what was known of them is lost."""
+    candidate_order: Literal["least-similar", "arrival"] = "least-similar"
+    """Which candidates are tried first."""
+    replace: Literal["never", "least-visited", "closest"] = "never"
+    """What makes room for a candidate when the limit is reached."""
+    start_step: int = 40_000
+    """Environment steps before the first candidate."""
+    trust: float = 0.0
+    """Nobody is localized to landmarks that seem to stand for several places: those around whose visits what was seen
+    agrees less than this share of the median over all landmarks. 0 = trust all."""
+    trust_reach: int = 20
+    """Decisions before and after a visit that are its surroundings."""
+    trust_samples: int = 2_048
+    """Visits that are looked up in the replay at every refresh of the landmarks' psi."""
+
+    def __post_init__(self) -> None:
+        require(self.limit >= 1, f"landmarks.limit must be at least 1, got {self.limit}.")
+        for name in ("add_threshold", "localize_threshold"):
+            value = getattr(self, name)
+            option = name.replace("_", "-")
+            require(-1.0 <= value <= 1.0, f"landmarks.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
+        for name in ("window", "candidates_per_add", "add_every", "update_every", "trust_reach", "trust_samples"):
+            value = getattr(self, name)
+            require(value >= 1, f"landmarks.{name.replace('_', '-')} must be at least 1, got {value}.")
+        require(0 <= self.trust <= 1, f"landmarks.trust must lie in [0, 1], got {self.trust}.")
+        require(self.start_step >= 0, f"landmarks.start-step must not be negative, got {self.start_step}.")
+
+
+@dataclass(frozen=True)
+class EdgeConfig:
+    """When a pair of landmarks is an edge, and what it costs."""
+
+    threshold: float = 1.0
+    """delta_edge: more transitions than this make an edge."""
+    dynamic_threshold: bool = False
+    """Take the median of all transition counts as the threshold instead (ViZDoom)."""
+    inclusive: bool = False
+    """At the threshold is enough (the released code)."""
+    count_traverse: bool = True
+    """Count transitions of the traverse phase too (Algorithm 1); the released code counts the random phase only."""
+    inherit_transition: bool = False
+    """A new landmark starts with one transition from the landmark before it (the released code)."""
+    directed: bool = True
+    """Keep the two directions apart."""
+    weight: Literal["exp", "log-frequency", "steps"] = "exp"
+    """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
+    code), or the steps that it takes: those of a success, and for each success those of its failures."""
+    failure_steps: float = 0.0
+    """Steps that a failure costs (weight `steps`), for each time that the edge was walked as planned; 0 = as many as a
+    success, for each transition. Where two places look alike, the agent believes to jump from one to the other at once
+    and often: only the failures tell such an edge, among the times that it was meant to be walked."""
+    doubt: float = 0.0
+    """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
+    k_nearest: int = 0
+    """Keep only each landmark's k most frequent outgoing edges; 0 = all."""
+    temporal: float = 0.0
+    """tau: keep only edges between landmarks added within this share of all landmarks of each other; 0 = all."""
+    temporal_floor: int = 0
+    """The released code's reading of the temporal filter: at most max(L // (1 / tau), this) apart; 0 = the paper's."""
+    failure_limit: int = 0
+    """Remove an edge that the agent failed to walk this often, in either direction where they are not kept apart; 0 =
+    never."""
+    forget_after: int = 80_000
+    """Environment steps after which a failure is forgotten; 0 = never."""
+    form_every: int = 1_000
+    """N_form-edges: environment steps between two rebuilds of the edges."""
+
+    def __post_init__(self) -> None:
+        require(self.threshold >= 0, f"edges.threshold must not be negative, got {self.threshold}.")
+        require(self.doubt >= 0, f"edges.doubt must not be negative, got {self.doubt}.")
+        require(self.failure_steps >= 0, f"edges.failure-steps must not be negative, got {self.failure_steps}.")
+        require(self.k_nearest >= 0, f"edges.k-nearest must not be negative, got {self.k_nearest}.")
+        require(0 <= self.temporal <= 1, f"edges.temporal must lie in [0, 1], got {self.temporal}.")
+        require(self.failure_limit >= 0, f"edges.failure-limit must not be negative, got {self.failure_limit}.")
+        require(self.forget_after >= 0, f"edges.forget-after must not be negative, got {self.forget_after}.")
+        require(self.form_every >= 1, f"edges.form-every must be at least 1, got {self.form_every}.")
+
+
+Frontier = Literal["inverse-visits", "uniform"]
+"""How trips choose their landmark: less visited ones more often, or all alike."""
+
+
+@dataclass(frozen=True)
+class NavigatorConfig:
+    """Trips, their limits and re-planning."""
+
+    frontier_steps: int = 40
+    """N_front: a trip to a frontier landmark ends after this many steps."""
+    steps_per_landmark: int = 8
+    """n_land: and after this many steps per landmark of its first route."""
+    explore_steps: int = 40
+    """N_explore: random steps after a trip."""
+    frontier: Frontier = "inverse-visits"
+    """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
+    frontier_among: Literal["all", "component"] = "all"
+    """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
+    released code)."""
+    reached: Literal["nearest", "localized", "similar"] = "nearest"
+    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), when the agent is localized
+    to it (the released MiniGrid code), or then and also when its own SFS is at least `reach_threshold`."""
+    reach_threshold: float = 0.9
+    """The SFS at which a landmark counts as reached, whatever other landmarks are more similar (reached `similar`)."""
+    look_ahead: int = 1
+    """So many of the next landmarks of the route may be reached or aimed at (reached `similar`)."""
+    aim_threshold: float = 1.0
+    """Go straight to the farthest of those with at least this SFS (reached `similar`); 1 = to the next."""
+    replan_off_route: bool = True
+    """Plan anew when localized to landmarks that are not on the route."""
+    off_route_patience: int = 1
+    """So many times in a row, before that is believed (replan_off_route)."""
+    replan_after: int = 8
+    """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
+    blame: Literal["leg", "both"] = "leg"
+    """What a failure is booked on: the leg that failed, or also the one before it, as where places look alike the agent
+    had not arrived where it believed."""
+    avoid_failed: bool = False
+    """Plan around edges that failed in the same episode, where there is a way around."""
+    shake_steps: int = 0
+    """Random steps after the next landmark was not reached in time: they free a greedy policy that is stuck."""
+    one_trip: bool = False
+    """One trip per episode, then random steps to its end (the released code)."""
+    route_choices: int = 1
+    """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
+
+    def __post_init__(self) -> None:
+        counts = ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead")
+        for name in (*counts, "off_route_patience"):
+            value = getattr(self, name)
+            require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
+        for name in ("reach_threshold", "aim_threshold"):
+            value, option = getattr(self, name), name.replace("_", "-")
+            require(-1.0 <= value <= 1.0, f"navigator.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
+        require(self.shake_steps >= 0, f"navigator.shake-steps must not be negative, got {self.shake_steps}.")
+        require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
+
+
+@dataclass(frozen=True)
+class ReachabilityConfig:
+    """How reachability is learned."""
+
+    near: int = 5
+    """Positives are 1 to this many decisions apart."""
+    far: int = 25
+    """Negatives are more than this many decisions apart, in the same walk."""
+    hidden: int = 512
+    """Units of each layer of the head."""
+    layers: int = 4
+    """Hidden layers of the head."""
+    batch_size: int = 512
+    """Pairs in a batch, half of them positive."""
+
+    def __post_init__(self) -> None:
+        require(1 <= self.near < self.far, f"reachability: 1 <= near < far must hold, got {self.near} and {self.far}.")
+        require(self.hidden >= 1, f"reachability.hidden must be at least 1, got {self.hidden}.")
+        require(self.layers >= 0, f"reachability.layers must be 0 or more, got {self.layers}.")
+        require(self.batch_size >= 2, f"reachability.batch-size must be at least 2, got {self.batch_size}.")
+
+
+@dataclass(frozen=True)
+class RetrievalConfig(ReachabilityConfig):
+    """The retrieval network R, and how it learns."""
+
+    far: int = 24
+    """Negatives are more than this many decisions apart, in the same walk."""
+    batch_size: int = 64
+    """Pairs in a batch, half of them positive."""
+    encoder: Kind = "resnet18"
+    """What looks at either frame (other observations have small encoders of their own)."""
+    dim: int = 64
+    """Features of observations that are no frames."""
+    learning_rate: float = 1e-4
+    """Adam's step size."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.dim >= 1, f"retrieval.dim must be at least 1, got {self.dim}.")
+        require(self.learning_rate > 0, f"retrieval.learning-rate must be positive, got {self.learning_rate}.")
 
 
 @dataclass(frozen=True)

@@ -5,66 +5,16 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from sfl.api import Array
-from sfl.config import require
+from sfl.method.config import EdgeConfig
 
 LARGEST_EXPONENT = 700.0
 """exp(-745) is 0 in double precision, and a weight of 0 is no edge or a free one: counts are clipped before that."""
-
-
-@dataclass(frozen=True)
-class EdgeConfig:
-    """When a pair of landmarks is an edge, and what it costs."""
-
-    threshold: float = 1.0
-    """delta_edge: more transitions than this make an edge."""
-    dynamic_threshold: bool = False
-    """Take the median of all transition counts as the threshold instead (ViZDoom)."""
-    inclusive: bool = False
-    """At the threshold is enough (the released code)."""
-    count_traverse: bool = True
-    """Count transitions of the traverse phase too (Algorithm 1); the released code counts the random phase only."""
-    inherit_transition: bool = False
-    """A new landmark starts with one transition from the landmark before it (the released code)."""
-    directed: bool = True
-    """Keep the two directions apart."""
-    weight: Literal["exp", "log-frequency", "steps"] = "exp"
-    """Cost of an edge: exp(-N) (paper), -log of its share of the transitions that leave its source (released MiniGrid
-    code), or the steps that it takes: those of a success, and for each success those of its failures."""
-    failure_steps: float = 0.0
-    """Steps that a failure costs (weight `steps`), for each time that the edge was walked as planned; 0 = as many as a
-    success, for each transition. Where two places look alike, the agent believes to jump from one to the other at once
-    and often: only the failures tell such an edge, among the times that it was meant to be walked."""
-    doubt: float = 0.0
-    """Multiply costs by 1 + doubt / N: an edge that was seen once may be an error of localization."""
-    k_nearest: int = 0
-    """Keep only each landmark's k most frequent outgoing edges; 0 = all."""
-    temporal: float = 0.0
-    """tau: keep only edges between landmarks added within this share of all landmarks of each other; 0 = all."""
-    temporal_floor: int = 0
-    """The released code's reading of the temporal filter: at most max(L // (1 / tau), this) apart; 0 = the paper's."""
-    failure_limit: int = 0
-    """Remove an edge that the agent failed to walk this often, in either direction where they are not kept apart; 0 =
-    never."""
-    forget_after: int = 80_000
-    """Environment steps after which a failure is forgotten; 0 = never."""
-    form_every: int = 1_000
-    """N_form-edges: environment steps between two rebuilds of the edges."""
-
-    def __post_init__(self) -> None:
-        require(self.threshold >= 0, f"edges.threshold must not be negative, got {self.threshold}.")
-        require(self.doubt >= 0, f"edges.doubt must not be negative, got {self.doubt}.")
-        require(self.failure_steps >= 0, f"edges.failure-steps must not be negative, got {self.failure_steps}.")
-        require(self.k_nearest >= 0, f"edges.k-nearest must not be negative, got {self.k_nearest}.")
-        require(0 <= self.temporal <= 1, f"edges.temporal must lie in [0, 1], got {self.temporal}.")
-        require(self.failure_limit >= 0, f"edges.failure-limit must not be negative, got {self.failure_limit}.")
-        require(self.forget_after >= 0, f"edges.forget-after must not be negative, got {self.forget_after}.")
-        require(self.form_every >= 1, f"edges.form-every must be at least 1, got {self.form_every}.")
 
 
 Pair = tuple[int, int]

@@ -18,21 +18,20 @@ from sfl.fast.windows import WindowTable
 from sfl.method.config import FrameSFLConfig, SFLConfig
 from sfl.method.features import TimeContrastiveLearner
 from sfl.method.states import (
-    Eyes,
     FeatureStacks,
     FrameStates,
-    ObservedStates,
-    unit,
+    FrozenEncoder,
+    GridStates,
 )
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
+from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner, unit
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.weights import load_encoder, load_module, module_state
 from sfl.replay.replay import NStepBatch, SequenceReplay
-from sfl.replay.store import FeatureStore, ObservationTable, distinct
+from sfl.replay.store import DistinctStore, FeatureStore, distinct
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 
 
-class LearnedRepresentation(ObservedStates):
+class LearnedRepresentation(GridStates):
     """Time-contrastive phi and n-step TD psi over one replay of distinct observations."""
 
     def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
@@ -45,7 +44,7 @@ class LearnedRepresentation(ObservedStates):
             self.successor = SuccessorLearner(config.successor, self.dim, spec, device)
         windowed = isinstance(self.features.encoder, GridEncoder)
         windows = WindowTable(spec.observation_shape, spec.observation_dtype) if windowed else None
-        self._table = ObservationTable(spec.observation_shape, spec.observation_dtype, windows)
+        self._table = DistinctStore(spec.observation_shape, spec.observation_dtype, windows)
         self._replay = SequenceReplay(self._table, config.replay_size, spec.env_count)
         self._cache = FeatureCache(self.dim, device)
         self._due = {"features": 0.0, "successor": 0.0}
@@ -57,7 +56,7 @@ class LearnedRepresentation(ObservedStates):
 
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step of experience."""
-        self._replay.add(transitions, random)
+        self._replay.observe(transitions, random)
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
         """Gradient steps of phi and of psi, as the configuration counts them."""
@@ -177,7 +176,7 @@ class LearnedRepresentation(ObservedStates):
         return torch.from_numpy(array).to(self.device)
 
 
-class FrozenRepresentation(ObservedStates):
+class FrozenRepresentation(GridStates):
     """phi and psi as they were; each distinct observation is computed once."""
 
     def __init__(self, features: TimeContrastiveLearner, successor: SuccessorLearner) -> None:
@@ -210,7 +209,7 @@ class FrameRepresentation(FrameStates):
         rngs = spawn(seed, ["init", "replay"])
         self._rng = rngs["replay"]
         encoder = load_encoder(config.frames.encoder, device)
-        self._encoder_digest, self._eyes = encoder.digest(), Eyes(encoder, device)
+        self._encoder_digest, self._encoder = encoder.digest(), FrozenEncoder(encoder, device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["init"]))
             parts = len(config.frames.traces) + config.frames.stack
@@ -239,7 +238,7 @@ class FrameRepresentation(FrameStates):
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step: the features of the newest frame are on top of the stacks already."""
         self._steps.join()
-        self.stacks.keep(transitions, random, self._store, self._replay)
+        self.stacks.keep(transitions, random, self._replay)
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
         """Gradient steps of psi, as the configuration counts them; on a GPU they are left to the next `catch_up`."""
@@ -286,7 +285,7 @@ class FrameRepresentation(FrameStates):
 
     def _fresh_stacks(self, device: torch.device) -> FeatureStacks:
         frames = self.config.frames
-        return FeatureStacks(self._eyes, frames.stack, device, frames.traces)
+        return FeatureStacks(self._encoder, frames.stack, device, frames.traces)
 
     def _settle(self) -> None:
         """Nothing is due, and what is asked for next sees all gradient steps."""
@@ -325,6 +324,6 @@ class FrameRepresentation(FrameStates):
             learner.optimiser.load_state("successor", state.optimisers)
             self._replay.load_state(state.replay)
             running = (torch.from_numpy(state.replay[name].copy()) for name in ("stacks", "trace_sums"))
-            self.stacks.take_up(*(part.to(self.device) for part in running))
+            self.stacks.load(*(part.to(self.device) for part in running))
         restore_generator(self._rng, state.generators["replay"])
         self._due, learner.gradient_steps = counters["due"], counters["gradient_steps"]

@@ -1,90 +1,41 @@
-"""Where to go now: Algorithm 1 (frontier, route, random steps) and Algorithm 3 (traverse), for one environment.
+"""Where to go now: frontiers, trips and random steps (Algorithm 1), walked waypoint by waypoint (Algorithm 3).
 
-The navigator sees landmark numbers only. Algorithm 3 as printed loops while the target is not reached *or* the episode
-goes on; it must end at the target or with the episode, and does so here: the end of an episode is the next `begin`.
+One navigator leads the agent of one environment. It sees landmarks as numbers only: it is given a decision that says
+where the agent is, and completes it with where to go. Algorithm 3 as printed loops while the target is not reached *or*
+the episode goes on; it must end at the target or with the episode, and does so here: the end of an episode is the next
+`begin`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
-from sfl.api import GOAL, Array
-from sfl.config import require
+from sfl.api import GOAL, Array, Decision
 from sfl.errors import NoRouteError
+from sfl.method.config import Frontier, NavigatorConfig
 from sfl.method.landmarks import LandmarkSet
-from sfl.method.planner import Planner, Route, shortest_routes
-
-Frontier = Literal["inverse-visits", "uniform"]
-"""How trips choose their landmark: less visited ones more often, or all alike."""
+from sfl.method.planner import Planner, Route
 
 
-@dataclass(frozen=True)
-class NavigatorConfig:
-    """Trips, their limits and re-planning."""
+@dataclass
+class Outcomes:
+    """What became of legs and trips, written down by the navigators that are given it, until someone reads it."""
 
-    frontier_steps: int = 40
-    """N_front: a trip to a frontier landmark ends after this many steps."""
-    steps_per_landmark: int = 8
-    """n_land: and after this many steps per landmark of its first route."""
-    explore_steps: int = 40
-    """N_explore: random steps after a trip."""
-    frontier: Frontier = "inverse-visits"
-    """Frontiers are drawn with probability proportional to 1 / max(1, visits), or uniformly (the ablation)."""
-    frontier_among: Literal["all", "component"] = "all"
-    """Frontiers are drawn from all landmarks (Algorithm 1), or from those to which routes lead there and back (the
-    released code)."""
-    reached: Literal["nearest", "localized", "similar"] = "nearest"
-    """A landmark on the route is reached when it is the most similar of all (Algorithm 3), when the agent is localized
-    to it (the released MiniGrid code), or then and also when its own SFS is at least `reach_threshold`."""
-    reach_threshold: float = 0.9
-    """The SFS at which a landmark counts as reached, whatever other landmarks are more similar (reached `similar`)."""
-    look_ahead: int = 1
-    """So many of the next landmarks of the route may be reached or aimed at (reached `similar`)."""
-    aim_threshold: float = 1.0
-    """Go straight to the farthest of those with at least this SFS (reached `similar`); 1 = to the next."""
-    replan_off_route: bool = True
-    """Plan anew when localized to landmarks that are not on the route."""
-    off_route_patience: int = 1
-    """So many times in a row, before that is believed (replan_off_route)."""
-    replan_after: int = 8
-    """Plan anew when the next landmark was not reached within this many steps; 0 = never."""
-    blame: Literal["leg", "both"] = "leg"
-    """What a failure is booked on: the leg that failed, or also the one before it, as where places look alike the agent
-    had not arrived where it believed."""
-    avoid_failed: bool = False
-    """Plan around edges that failed in the same episode, where there is a way around."""
-    shake_steps: int = 0
-    """Random steps after the next landmark was not reached in time: they free a greedy policy that is stuck."""
-    one_trip: bool = False
-    """One trip per episode, then random steps to its end (the released code)."""
-    route_choices: int = 1
-    """Draw among this many shortest routes in training, rank r with weight exp(-r) (the released code: 5)."""
+    walked: list[tuple[int, int]] = field(default_factory=list)
+    """Edges that were walked as planned."""
+    failed: list[tuple[int, int]] = field(default_factory=list)
+    """Edges that were set out on and not walked to their end."""
+    trips: list[bool] = field(default_factory=list)
+    """Trips that ended, by whether they came to their destination."""
 
-    def __post_init__(self) -> None:
-        counts = ("frontier_steps", "steps_per_landmark", "explore_steps", "route_choices", "look_ahead")
-        for name in (*counts, "off_route_patience"):
-            value = getattr(self, name)
-            require(value >= 1, f"navigator.{name.replace('_', '-')} must be at least 1, got {value}.")
-        for name in ("reach_threshold", "aim_threshold"):
-            value, option = getattr(self, name), name.replace("_", "-")
-            require(-1.0 <= value <= 1.0, f"navigator.{option} must lie in [-1, 1] (SFS is a cosine), got {value}.")
-        require(self.shake_steps >= 0, f"navigator.shake-steps must not be negative, got {self.shake_steps}.")
-        require(self.replan_after >= 0, f"navigator.replan-after must not be negative, got {self.replan_after}.")
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """What localization says at one decision."""
-
-    localized: int | None  # the landmark the agent is at
-    nearest: int | None  # the most similar landmark, whatever the threshold; None without landmarks
-    step: int  # environment steps so far, to date failures
-    ahead: Sequence[float] = ()  # SFS to what `Navigator.ahead` named, where that was asked for
+    def clear(self) -> None:
+        """All of it has been read."""
+        for column in (self.walked, self.failed, self.trips):
+            column.clear()
 
 
 @dataclass
@@ -104,159 +55,126 @@ class Trip:
 
 
 class Navigator:
-    """One environment's mode: on a trip (traverse), or not (explore at random)."""
+    """Leads one environment's agent: on a trip (traverse), or not (explore at random)."""
 
-    def __init__(self, config: NavigatorConfig) -> None:
-        self.config = config
+    def __init__(self, config: NavigatorConfig, outcomes: Outcomes) -> None:
+        self.config, self.outcomes = config, outcomes
         self.trip: Trip | None = None
         self.goal_links: Array | None = None
         self.route_found = True
-        self.reached: int | None = None
-        """The landmark of the route that counted as reached at the last decision."""
-        self.failures: list[tuple[int, int]] = []
-        self.walks: list[tuple[int, int]] = []
-        self._tried: set[int] = set()  # landmarks that the goal is joined to, but it was not found there
-        self._ahead: Sequence[float] = ()  # SFS to the landmarks from `trip.position` on
-        self._avoided: set[tuple[int, int]] = set()
-        self.finished: list[bool] = []
+        self._not_at: set[int] = set()  # landmarks that the goal is joined to, but it was not found there
+        self._avoided: set[tuple[int, int]] = set()  # edges that failed in this episode
         self._explore_left = 0
         self._trips = 0
-        self._shaking = False
 
     def begin(self, goal_links: Array | None) -> None:
         """A new episode. `goal_links` are the landmarks that the goal is joined to, best first; None = explore."""
         self.trip, self.goal_links, self.route_found = None, goal_links, True
         self._avoided.clear()
-        self._tried.clear()
+        self._not_at.clear()
         self._explore_left = self._trips = 0
 
     def abandon(self) -> None:
-        """The landmarks are others: the trip leads nowhere, and what became of its legs says nothing."""
+        """The landmarks are others: the trip leads nowhere."""
         self.trip = None
-        self.failures.clear()
-        self.walks.clear()
         self._avoided.clear()
 
-    def ahead(self) -> Route:
-        """What to know the SFS of before the next step: the next landmarks of the route, the goal among them."""
+    def waypoints(self) -> Route:
+        """What to know the SFS of before the next decision: the next landmarks of the route, the goal among them."""
         if self.trip is None or self.config.reached != "similar":
             return ()
         return self.trip.route[self.trip.position : self.trip.position + self.config.look_ahead]
 
-    @property
-    def waypoint(self) -> int | None:
-        """The landmark of the route (or `GOAL`) that is next to be reached; None: no trip, or random steps on one."""
-        return None if self.trip is None or self._shaking else self.trip.route[self.trip.position]
-
-    def step(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> int | None:
-        """One decision: the landmark (or `GOAL`) to go to, or None to act at random."""
-        self.reached, self._ahead, self._shaking = None, seen.ahead, False
+    def decide(self, decision: Decision, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> None:
+        """Complete a decision that says what was seen: where to head, or nothing, which is to act at random."""
+        ahead: Sequence[float] = ()
         if self.trip is not None:
-            self._follow(seen, planner)
-        if self.trip is None:
-            self._choose(seen, planner, landmarks, rng)
-        if self.trip is None:
-            self._explore_left -= 1
-            return None
-        self.trip.steps += 1
-        if self.trip.shake_left > 0:
-            self.trip.shake_left -= 1
-            self._shaking = True
-            return None
-        self.trip.steps_on_leg += 1
-        return self._aim(self.trip)
+            ahead = self._follow(self.trip, decision, planner)
+        if self.trip is None and self.goal_links is not None:
+            self._plan_to_goal(decision, planner)
+        elif self.trip is None and self._may_set_out(decision):
+            self._plan_to_frontier(decision, planner, landmarks, rng)
+        trip, decision.route_found = self.trip, self.route_found
+        if trip is None:
+            self._explore_left -= 1  # Algorithm 1, line 9
+            return
+        decision.route = trip.route
+        trip.steps += 1
+        if trip.shake_left > 0:
+            trip.shake_left -= 1
+            return
+        trip.steps_on_leg += 1
+        decision.target = trip.route[trip.position]
+        near = [place for place, sfs in enumerate(ahead) if sfs >= self.config.aim_threshold]
+        decision.heading = trip.route[trip.position + max(near, default=0)]
 
-    def _aim(self, trip: Trip) -> int:
-        """The next landmark, or one farther ahead that is already similar enough to go straight there."""
-        near = [place for place, sfs in enumerate(self._ahead) if sfs >= self.config.aim_threshold]
-        return trip.route[trip.position + max(near, default=0)]
+    # ---- Algorithm 3: from waypoint to waypoint
 
-    def state(self) -> list[int]:
-        """Everything but the goal as plain numbers: counters, failed edges, then the trip under way."""
-        avoided = [index for pair in sorted(self._avoided) for index in pair]
-        numbers = [int(self.route_found), self._explore_left, self._trips, len(avoided), *avoided]
-        if self.trip is not None:
-            trip = self.trip
-            numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, trip.off_route]
-            numbers += [trip.settled, *trip.route]
-        return numbers
-
-    def load_state(self, numbers: list[int]) -> None:
-        """Take up numbers made by `state`."""
-        found, self._explore_left, self._trips, length, *rest = numbers
-        self.route_found = bool(found)
-        self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
-        if len(rest) > length:
-            position, limit, steps, steps_on_leg, shake_left, off_route, settled, *route = rest[length:]
-            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route, settled)
-
-    def _follow(self, seen: Sighting, planner: Planner) -> None:
-        """Advance along the route, plan anew, or end the trip."""
-        trip = self.trip
-        assert trip is not None
-        passed = self._passed(seen, trip.route[trip.position :])
+    def _follow(self, trip: Trip, decision: Decision, planner: Planner) -> Sequence[float]:
+        """Advance along the route, plan anew, or end the trip; returns the SFS to the waypoints that are next then."""
+        ahead: Sequence[float] = decision.ahead
+        passed = self._passed(decision, trip.route[trip.position :])
         if passed:
             trip.position += passed
-            self._ahead = self._ahead[passed:]
-            self.reached = trip.route[trip.position - 1]
+            ahead = ahead[passed:]
+            decision.reached = trip.route[trip.position - 1]
             trip.steps_on_leg = trip.off_route = 0
-            self._settle(trip)
+            self._book_walked(trip)
             if trip.position == len(trip.route):
                 self._end_trip(reached=True)
-        elif self._lost(seen, trip):
+        elif self._lost(decision, trip):
             late = self._late(trip)
-            self._replan(seen, planner)
+            self._replan(trip, decision, planner)
+            ahead = ()
             if late and self.trip is not None:
                 self.trip.shake_left = self.config.shake_steps
         if self.trip is not None and trip.steps >= trip.limit:
             self._end_trip(reached=False)
+        return ahead
 
-    def _passed(self, seen: Sighting, ahead: Route) -> int:
+    def _passed(self, decision: Decision, ahead: Route) -> int:
         """How many landmarks of the route are behind the agent once the farthest that counts as reached is."""
-        here = self._here(seen)
+        here = self._here(decision)
         reached = [] if here is None or here not in ahead else [ahead.index(here)]
-        for place, sfs in enumerate(seen.ahead):
+        for place, sfs in enumerate(decision.ahead):
             if sfs >= self.config.reach_threshold and ahead[place] != GOAL:
                 reached.append(place)
         return max(reached, default=-1) + 1
 
-    def _here(self, seen: Sighting) -> int | None:
-        """The landmark where the agent takes itself to be."""
-        return seen.nearest if self.config.reached == "nearest" else seen.localized
+    def _here(self, decision: Decision) -> int | None:
+        """The landmark where the agent takes itself to be on a trip."""
+        return decision.nearest if self.config.reached == "nearest" else decision.localized
 
-    def _lost(self, seen: Sighting, trip: Trip) -> bool:
-        if seen.localized is not None:
-            trip.off_route = 0 if seen.localized in trip.route else trip.off_route + 1
+    def _lost(self, decision: Decision, trip: Trip) -> bool:
+        if decision.localized is not None:
+            trip.off_route = 0 if decision.localized in trip.route else trip.off_route + 1
         off = self.config.replan_off_route and trip.off_route >= self.config.off_route_patience
         return off or self._late(trip)
 
     def _late(self, trip: Trip) -> bool:
         return 0 < self.config.replan_after <= trip.steps_on_leg
 
-    def _settle(self, trip: Trip) -> None:
-        """Book the legs as walked that a failure of the next one can no longer be blamed on."""
+    def _book_walked(self, trip: Trip) -> None:
+        """The legs that a failure of the next one can no longer be blamed on."""
         last = max(trip.settled, trip.position - (1 if self.config.blame == "leg" else 2))
-        self.walks += pairwise(trip.route[trip.settled : last + 1])
+        self.outcomes.walked += pairwise(trip.route[trip.settled : last + 1])
         trip.settled = last
 
-    def _replan(self, seen: Sighting, planner: Planner) -> None:
+    def _replan(self, trip: Trip, decision: Decision, planner: Planner) -> None:
         """The leg has failed: book it, and go on to the same destination from where the agent seems to be."""
-        trip = self.trip
-        assert trip is not None
-        self._ahead = ()
         if trip.route[trip.position] == GOAL:
-            self._tried.add(trip.route[trip.position - 1])
+            self._not_at.add(trip.route[trip.position - 1])
         else:
             failed = list(pairwise(trip.route[trip.settled : trip.position + 1]))
-            self.failures += failed
+            self.outcomes.failed += failed
             self._avoided.update(failed)
-        start = seen.localized if seen.localized is not None else seen.nearest
+        start = _start(decision)
         trip.steps_on_leg = trip.off_route = 0
         if start is None:
             return
         try:
             trip.route = self._detour(start, trip.route[-1], planner)
-            trip.position, trip.settled = first_waypoint(trip.route, self._here(seen)), 0
+            trip.position, trip.settled = first_waypoint(trip.route, self._here(decision)), 0
             self.route_found = True
         except NoRouteError:
             self._without_route()
@@ -273,29 +191,21 @@ class Navigator:
 
     def _end_trip(self, reached: bool) -> None:
         self.trip = None
-        self.finished.append(reached)
+        self.outcomes.trips.append(reached)
         self._explore_left = self.config.explore_steps
 
-    def _choose(self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator) -> None:
-        if self.goal_links is not None:
-            self._plan_to_goal(seen, planner)
-        elif self._explore_left <= 0 and not (self.config.one_trip and self._trips) and seen.nearest is not None:
-            self._plan_to_frontier(seen, planner, landmarks, rng)
+    # ---- Algorithm 1: the next trip
 
-    def _plan_to_goal(self, seen: Sighting, planner: Planner) -> None:
-        start = seen.localized if seen.localized is not None else seen.nearest
-        try:
-            if start is None:
-                raise NoRouteError("There is no landmark yet.")
-            route = self._detour(start, GOAL, planner)
-            self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit=_NO_LIMIT)
-        except NoRouteError:
-            self._without_route()
+    def _may_set_out(self, decision: Decision) -> bool:
+        """The random steps are over, there is a landmark, and another trip is allowed."""
+        tripped = self.config.one_trip and self._trips > 0
+        return self._explore_left <= 0 and not tripped and decision.nearest is not None
 
     def _plan_to_frontier(
-        self, seen: Sighting, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator
+        self, decision: Decision, planner: Planner, landmarks: LandmarkSet, rng: np.random.Generator
     ) -> None:
-        start = seen.localized if seen.localized is not None else seen.nearest
+        """Algorithm 1, lines 3 and 5."""
+        start = _start(decision)
         assert start is not None
         self._trips += 1
         among = planner.companions(start) if self.config.frontier_among == "component" else np.arange(landmarks.count)
@@ -303,9 +213,20 @@ class Navigator:
         try:
             route = draw_route(planner, start, frontier, self.config.route_choices, rng)
             limit = min(self.config.frontier_steps, self.config.steps_per_landmark * len(route))
-            self.trip = Trip(route, first_waypoint(route, self._here(seen)), limit)
+            self.trip = Trip(route, first_waypoint(route, self._here(decision)), limit)
         except NoRouteError:
             self.trip = Trip((frontier,), 0, self.config.frontier_steps)
+
+    def _plan_to_goal(self, decision: Decision, planner: Planner) -> None:
+        """In evaluation: along the graph to a landmark that the goal is joined to, and from there to the goal."""
+        start = _start(decision)
+        try:
+            if start is None:
+                raise NoRouteError("There is no landmark yet.")
+            route = self._detour(start, GOAL, planner)
+            self.trip = Trip(route, first_waypoint(route, self._here(decision)), limit=_NO_LIMIT)
+        except NoRouteError:
+            self._without_route()
 
     def _detour(self, start: int, destination: int, planner: Planner) -> Route:
         """A route without the edges that failed in this episode, or with them when there is no other."""
@@ -323,12 +244,38 @@ class Navigator:
         links = self.goal_links[np.isfinite(planner.distances(start)[self.goal_links])].tolist()
         if not links:
             raise NoRouteError(f"The landmark graph holds no route from {start} to the goal.")
-        if self._tried.issuperset(links):
-            self._tried.clear()
-        return (*planner.route(start, next(link for link in links if link not in self._tried)), GOAL)
+        if self._not_at.issuperset(links):
+            self._not_at.clear()
+        return (*planner.route(start, next(link for link in links if link not in self._not_at)), GOAL)
+
+    # ---- checkpoints
+
+    def state(self) -> list[int]:
+        """Everything but the goal as plain numbers: counters, failed edges, then the trip under way."""
+        avoided = [index for pair in sorted(self._avoided) for index in pair]
+        numbers = [int(self.route_found), self._explore_left, self._trips, len(avoided), *avoided]
+        if self.trip is not None:
+            trip = self.trip
+            numbers += [trip.position, trip.limit, trip.steps, trip.steps_on_leg, trip.shake_left, trip.off_route]
+            numbers += [trip.settled, *trip.route]
+        return numbers
+
+    def load_state(self, numbers: list[int]) -> None:
+        """Go on with numbers made by `state`."""
+        found, self._explore_left, self._trips, length, *rest = numbers
+        self.route_found = bool(found)
+        self._avoided = set(zip(rest[0:length:2], rest[1:length:2], strict=True))
+        if len(rest) > length:
+            position, limit, steps, steps_on_leg, shake_left, off_route, settled, *route = rest[length:]
+            self.trip = Trip(tuple(route), position, limit, steps, steps_on_leg, shake_left, off_route, settled)
 
 
 _NO_LIMIT = 2**62
+
+
+def _start(decision: Decision) -> int | None:
+    """Where routes are planned from."""
+    return decision.localized if decision.localized is not None else decision.nearest
 
 
 def first_waypoint(route: Route, here: int | None) -> int:
@@ -349,6 +296,6 @@ def draw_route(planner: Planner, start: int, goal: int, choices: int, rng: np.ra
     """The shortest route, or one of the `choices` shortest, rank r = 1, 2, ... with weight exp(-r)."""
     if choices == 1:
         return planner.route(start, goal)
-    routes = shortest_routes(planner.edges, start, goal, choices)
+    routes = planner.shortest_routes(start, goal, choices)
     weights = np.exp(-np.arange(1.0, len(routes) + 1))
     return routes[int(rng.choice(len(routes), p=weights / weights.sum()))]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import connected_components, dijkstra, yen
 
 from sfl.api import Array
 from sfl.errors import NoRouteError
@@ -37,10 +36,15 @@ class Planner:
         distances, before = self._solve(start)
         if not np.isfinite(distances[goal]):
             raise NoRouteError(f"The landmark graph holds no route from {start} to {goal}.")
-        route = [goal]
-        while route[-1] != start:
-            route.append(int(before[route[-1]]))
-        return tuple(reversed(route))
+        return _read_back(before, start, goal)
+
+    def shortest_routes(self, start: int, goal: int, count: int) -> list[Route]:
+        """Up to `count` routes by increasing cost, none of which passes a landmark twice."""
+        shortest = self.route(start, goal)
+        if start == goal:
+            return [shortest]
+        _, before = yen(self._matrix, start, goal, count, return_predecessors=True)
+        return [_read_back(row, start, goal) for row in before]
 
     def without(self, pairs: Collection[tuple[int, int]]) -> Planner:
         """The same graph less some edges: they stay in their columns, at an infinite cost."""
@@ -76,34 +80,9 @@ def _weighted(matrix: csr_matrix, weights: Array) -> csr_matrix:
     return csr_matrix((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def shortest_routes(edges: Edges, start: int, goal: int, count: int) -> list[Route]:
-    """Up to `count` simple routes by increasing cost (Yen's algorithm); the released code draws among five."""
-    weight = {(i, j): w for i, j, w in zip(edges.sources.tolist(), edges.targets.tolist(), edges.weights, strict=True)}
-
-    def cost(route: Route) -> float:
-        return float(sum(weight[pair] for pair in pairwise(route)))
-
-    found = [Planner(edges).route(start, goal)]
-    waiting: dict[Route, float] = {}
-    while len(found) < count:
-        for turn in range(len(found[-1]) - 1):
-            detour = _detour(edges, found, found[-1][: turn + 1], goal)
-            if detour is not None and detour not in found:
-                waiting[detour] = cost(detour)
-        if not waiting:
-            break
-        best = min(waiting, key=lambda route: (waiting[route], route))
-        del waiting[best]
-        found.append(best)
-    return found
-
-
-def _detour(edges: Edges, found: list[Route], root: Route, goal: int) -> Route | None:
-    """The shortest route that starts with `root` and then takes an edge no found route with this root takes."""
-    taken = {route[len(root)] for route in found if route[: len(root)] == root and len(route) > len(root)}
-    blocked = np.isin(edges.sources, root[:-1]) | np.isin(edges.targets, root[:-1])
-    blocked |= (edges.sources == root[-1]) & np.isin(edges.targets, list(taken))
-    try:
-        return root[:-1] + Planner(edges.keep(~blocked)).route(root[-1], goal)
-    except NoRouteError:
-        return None
+def _read_back(before: Array, start: int, goal: int) -> Route:
+    """The route to a goal, given the landmark before each [L]."""
+    route = [goal]
+    while route[-1] != start:
+        route.append(int(before[route[-1]]))
+    return tuple(reversed(route))

@@ -1,168 +1,151 @@
-"""From what the agent sees to what it does: navigator for where, SFS for how. Training and evaluation share it."""
+"""The local policy pi_l: actions that are greedy in SFS to a waypoint or a goal (section 4.3, Eq. 8).
+
+`LocalPolicy` leads several environments' agents, each by a navigator of its own; training and evaluation share it.
+`FrozenPolicy` is the agent as it was at one moment, with goals to go to: what evaluations, films and users hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import GOAL, Array, Explanation, Observation
+from sfl.api import GOAL, Array, Decision, Observation
 from sfl.fast.cuda import Fetched, Replayed, to_device
-from sfl.method.config import AnySFLConfig
-from sfl.method.landmarks import EXACT, LandmarkMemory, Routes, Sight
-from sfl.method.navigator import Navigator, Sighting
+from sfl.method.config import EXACT, AnySFLConfig
+from sfl.method.landmarks import Landmarks, Localization
+from sfl.method.navigator import Navigator, Outcomes
 from sfl.method.planner import Planner
-from sfl.method.states import PsiSource, unit
+from sfl.method.states import PsiSource
+from sfl.method.successor import sfs_of_actions, unit
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What the last actions were chosen by; its tensors are good until the next ones are."""
-
-    sight: Sight
-    envs: list[int]  # [B]
-    aims: dict[int, int]  # what the rows that go somewhere go to
-
-    @property
-    def targets(self) -> Array:
-        """[B] what each row goes to; whatever for those that walk at random: the work is then of one shape."""
-        targets = np.full(len(self.envs), next(iter(self.aims.values())))
-        targets[list(self.aims)] = list(self.aims.values())
-        return targets
-
-
-class Walker:
-    """Several environments, each with a navigator; actions are greedy in SFS with a share of random ones."""
+class LocalPolicy:
+    """Decisions of several environments: a navigator says where to head, SFS says how to get there."""
 
     def __init__(
         self,
         config: AnySFLConfig,
-        memory: LandmarkMemory,
+        landmarks: Landmarks,
         planner: Planner,
         rng: np.random.Generator,
         epsilon: float,
     ) -> None:
-        self.memory, self.planner = memory, planner
+        self.landmarks, self.planner, self.outcomes = landmarks, planner, Outcomes()
         self._config, self._rng, self._epsilon = config, rng, epsilon
-        self._goals: dict[int, Tensor] = {}
-        self._navigators: dict[int, Navigator] = {}
-        self._thoughts: dict[int, tuple[int | None, int | None]] = {}  # where it thinks it is, and where it goes
-        self._choice: Choice | None = None
-        self._draw = Replayed(self._drawn, memory.localizer.device)
+        self.navigators: dict[int, Navigator] = {}
+        self._goals: dict[int, Tensor] = {}  # their keys, [K] each
+        self._decisions: dict[int, Decision] = {}  # the last of each environment
+        self._last: tuple[Localization, list[int]] | None = None  # the last batch, and its environments
+        self._psi_size = landmarks.psi_size  # in the ablation of the metric, keys hold R's numbers behind psi
+        self._best = Replayed(self._best_actions, landmarks.device)
 
     def begin_episode(self, env_index: int, source: PsiSource, goal: Observation | None) -> None:
         """A new episode, to a goal or to explore; the goal is joined to its most similar landmarks."""
-        navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator))
-        self.memory.localizer.reset(env_index)
+        navigator = self.navigators.setdefault(env_index, Navigator(self._config.navigator, self.outcomes))
+        self.landmarks.begin_episode(env_index)
         source.begin_episode(env_index)
         if goal is None:
             navigator.begin(None)
             return
         keys = source.keys(source.goal_state(goal))
         self._goals[env_index] = keys[0]
-        localizer = self.memory.localizer
-        similarity = localizer.sure(localizer.similarity(keys))[0].cpu().numpy()
+        similarity = self.landmarks.aliasing.mask(self.landmarks.similarity(keys))[0].cpu().numpy()
         navigator.begin(np.argsort(-similarity, kind="stable")[: self._config.goal_links])
 
-    def routes(self, env_indices: Array) -> Routes | None:
-        """What these environments have ahead of them; None: nobody wants to know."""
-        if self._config.navigator.reached != "similar":
-            return None
+    def localize(self, source: PsiSource, states: Array | Tensor, env_indices: Array) -> Localization:
+        """Ask where the agents are, and how near the next waypoints of their routes."""
         envs = env_indices.tolist()
-        return Routes([self._navigators[env].ahead() for env in envs], self._goal_rows(envs))
+        waypoints = [self.navigators[env].waypoints() for env in envs]
+        goals = self._goal_keys(envs) if any(GOAL in route for route in waypoints) else None
+        return self.landmarks.localize(source, states, env_indices, waypoints, goals)
 
-    def _goal_rows(self, envs: list[int]) -> Tensor | None:
-        """Keys [B, K] of the goals of environments, whatever for those without one; None: nobody has one."""
-        goals = [self._goals.get(env) for env in envs]
-        known = next((goal for goal in goals if goal is not None), None)
-        return None if known is None else torch.stack([known if goal is None else goal for goal in goals])
-
-    def choose(self, sight: Sight, env_indices: Array, step: int, action_count: int) -> tuple[Array, Array]:
-        """Actions [B], and whether the random policy drew them [B] (a trip's random slips do not count)."""
+    def act(self, here: Localization, decisions: Sequence[Decision], env_indices: Array, action_count: int) -> Array:
+        """Complete the decisions, and take them: actions [B]."""
         actions = self._rng.integers(action_count, size=len(env_indices))
-        exploring = np.ones(len(env_indices), dtype=bool)
-        aims: dict[int, int] = {}  # the targets of rows that go to one
-        greedy: list[int] = []  # those of them that do not slip
-        for row, env in enumerate(env_indices.tolist()):
-            navigator = self._navigators[env]
-            sighting = Sighting(sight.localized[row], sight.nearest[row], step, sight.ahead[row])
-            target = navigator.step(sighting, self.planner, self.memory.set, self._rng)
-            self._thoughts[env] = (sighting.localized, navigator.waypoint)
-            exploring[row] = target is None
-            if target is None:
-                continue
-            aims[row] = target
-            if self._rng.random() >= self._epsilon:
+        self._last = here, env_indices.tolist()
+        greedy: list[int] = []
+        for row, (env, decision) in enumerate(zip(self._last[1], decisions, strict=True)):
+            self.navigators[env].decide(decision, self.planner, self.landmarks.set, self._rng)
+            self._decisions[env] = decision
+            if decision.heading is not None and self._rng.random() >= self._epsilon:
                 greedy.append(row)
-        self._choice = Choice(sight, env_indices.tolist(), aims)
         if greedy:
-            actions[greedy] = self._towards(self._choice)[greedy]
-        return actions, exploring
+            actions[greedy] = self._greedy(here, decisions, self._last[1])[greedy]
+        return actions
 
-    def explain(self, env_index: int) -> Explanation:
-        """What the last action of this environment was for."""
-        if env_index not in self._thoughts:
-            return Explanation()
-        navigator, (localized, target) = self._navigators[env_index], self._thoughts[env_index]
-        route = navigator.trip.route if navigator.trip is not None else ()
-        return Explanation(localized, target, route, navigator.route_found, navigator.reached)
+    def explain(self, env_index: int) -> Decision:
+        """The last decision of this environment."""
+        return self._decisions.get(env_index, Decision())
 
     @torch.no_grad()
-    def weigh(self, env_index: int) -> Explanation:
-        """The same, with the SFS of psi(s, a) to what the environment goes to, and whether it looks like the goal."""
-        explained, choice = self.explain(env_index), self._choice
-        row = choice.envs.index(env_index) if choice is not None and env_index in choice.envs else None
-        if choice is None or row not in choice.aims:
-            return explained
-        psi, targets = choice.sight.psi, choice.targets
-        values = _similarity(psi, self._wanted(to_device(targets, psi.device), targets, choice.envs))[row].tolist()
-        goal, threshold = self._goals.get(env_index), self.memory.config.localize_threshold
-        metric, here = self.memory.localizer.metric, choice.sight.here[row]
-        near = goal is not None and threshold < EXACT and float(metric.each(here[None], goal[None])) > threshold
-        return replace(explained, values=tuple(values), values_name="SFS of the target", arrived=near)
+    def action_values(self, env_index: int) -> Decision:
+        """The same, with the SFS of psi(s, a) to what it heads for, and whether it takes what it sees for the goal."""
+        decision = self.explain(env_index)
+        if self._last is None or env_index not in self._last[1] or decision.heading is None:
+            return decision
+        (here, envs), goal = self._last, self._goals.get(env_index)
+        row = envs.index(env_index)
+        headings = self._headings([self._decisions[env] for env in envs])
+        targets = self._target_psi(to_device(headings, here.psi.device), headings, envs)
+        values = sfs_of_actions(here.psi, targets)[row].tolist()
+        threshold = self.landmarks.config.localize_threshold
+        arrived = goal is not None and threshold < EXACT
+        if arrived and goal is not None:
+            arrived = float(self.landmarks.compare_rows(here.keys[row][None], goal[None])) > threshold
+        return replace(decision, values=tuple(values), values_name="SFS of the target", arrived=arrived)
 
-    def navigators(self) -> Iterable[Navigator]:
-        """All of them, to read off what became of their trips."""
-        return self._navigators.values()
-
-    def _towards(self, choice: Choice) -> Array:
-        """For each row of psi [B, A, F] the action [B] that is most similar to the row's target."""
-        psi, targets = choice.sight.psi, choice.targets
+    def _greedy(self, here: Localization, decisions: Sequence[Decision], envs: list[int]) -> Array:
+        """Eq. 8: for each row the action [B] whose psi(s, a) is most similar to what the row heads for."""
+        headings, psi = self._headings(decisions), here.psi
         noise = self._rng.gumbel(size=psi.shape[:2]) if self._config.sharpness else np.empty((len(psi), 0))
         # All numbers in one copy.
-        numbers = to_device(np.column_stack([targets, noise]).astype(np.float32), psi.device)
-        wanted = self._wanted(numbers[:, 0].long(), targets, choice.envs)
-        return np.asarray(Fetched(self._draw(psi, wanted, numbers[:, 1:])[0]).wait().numpy())
+        numbers = to_device(np.column_stack([headings, noise]).astype(np.float32), psi.device)
+        targets = self._target_psi(numbers[:, 0].long(), headings, envs)
+        return np.asarray(Fetched(self._best(psi, targets, numbers[:, 1:])[0]).wait().numpy())
 
-    def _wanted(self, places: Tensor, targets: Array, envs: list[int]) -> Tensor:
-        """Keys [B, K] of targets [B], which are also on the device, as `places`."""
-        goals = self._goal_rows(envs) if (targets == GOAL).any() else None
-        if goals is not None and (targets == GOAL).all():
-            return goals
-        wanted = self.memory.localizer.rows.index_select(0, places.clamp_min(0))
-        return wanted if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, wanted)
-
-    def _drawn(self, psi: Tensor, wanted: Tensor, noise: Tensor) -> tuple[Tensor]:
-        """Actions [B] for psi [B, A, F] and targets [B, K]; the noise [B, A] is drawn where all chance is."""
-        similarity = _similarity(psi, wanted)
+    def _best_actions(self, psi: Tensor, targets: Tensor, noise: Tensor) -> tuple[Tensor]:
+        """Actions [B] for psi [B, A, F] and targets [B, F]; the noise [B, A] is drawn where all chance is."""
+        similarity = sfs_of_actions(psi, targets)
         if self._config.sharpness:
             spread = similarity.std(1, keepdim=True).clamp_min(1e-9)
             # The best of log-odds with Gumbel noise is a draw with these odds.
             similarity = self._config.sharpness / spread * similarity + noise
         return (similarity.argmax(1),)
 
+    def _headings(self, decisions: Sequence[Decision]) -> Array:
+        """[B] what each row heads for. Rows that act at random get any: the work is then always of one shape."""
+        headings = [decision.heading for decision in decisions]
+        some = next(heading for heading in headings if heading is not None)
+        return np.array([some if heading is None else heading for heading in headings])
+
+    def _target_psi(self, places: Tensor, headings: Array, envs: list[int]) -> Tensor:
+        """Unit psi [B, F] of what the rows head for [B], which is also on the device, as `places`."""
+        goals = self._goal_keys(envs) if (headings == GOAL).any() else None
+        if goals is not None and (headings == GOAL).all():
+            return goals[:, : self._psi_size]
+        keys = self.landmarks.keys.index_select(0, places.clamp_min(0))
+        keys = keys if goals is None else torch.where((places == GOAL).unsqueeze(1), goals, keys)
+        return keys[:, : self._psi_size]
+
+    def _goal_keys(self, envs: list[int]) -> Tensor | None:
+        """Keys [B, K] of the goals of environments, any for those without one; None: no environment has one."""
+        goals = [self._goals.get(env) for env in envs]
+        known = next((goal for goal in goals if goal is not None), None)
+        return None if known is None else torch.stack([known if goal is None else goal for goal in goals])
+
     def state(self) -> list[list[int]]:
         """Trips under way, for a checkpoint."""
-        return [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
+        return [[env, *navigator.state()] for env, navigator in sorted(self.navigators.items())]
 
     def load_state(self, rows: list[list[int]]) -> None:
-        """Take up trips under way."""
+        """Go on with trips under way."""
         for env, *numbers in rows:
-            self._navigators[env] = Navigator(self._config.navigator)
-            self._navigators[env].load_state(numbers)
+            self.navigators[env] = Navigator(self._config.navigator, self.outcomes)
+            self.navigators[env].load_state(numbers)
 
 
 class FrozenPolicy:
@@ -170,29 +153,28 @@ class FrozenPolicy:
 
     score, score_range = "SFS", (-1.0, 1.0)
 
-    def __init__(self, walker: Walker, source: PsiSource, action_count: int) -> None:
-        self._walker, self._source, self._action_count = walker, source, action_count
+    def __init__(self, local: LocalPolicy, source: PsiSource, action_count: int) -> None:
+        self._local, self._source, self._action_count = local, source, action_count
 
     @torch.no_grad()
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """A new episode to this goal."""
-        self._walker.begin_episode(env_index, self._source, goal)
+        self._local.outcomes.clear()  # only training reads them
+        self._local.begin_episode(env_index, self._source, goal)
 
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B] along the shortest route to each environment's goal."""
-        states = self._source.perceive(observations, env_indices)
-        routes = self._walker.routes(env_indices)
-        sight = self._walker.memory.see(self._source, states, env_indices, routes=routes)
-        return self._walker.choose(sight, env_indices, 0, self._action_count)[0]
+        here = self._local.localize(self._source, self._source.perceive(observations, env_indices), env_indices)
+        return self._local.act(here, here.decisions(), env_indices, self._action_count)
 
-    def explain(self, env_index: int) -> Explanation:
-        """What the last action of this environment was for."""
-        return self._walker.explain(env_index)
+    def explain(self, env_index: int) -> Decision:
+        """The last decision of this environment."""
+        return self._local.explain(env_index)
 
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with the values of the actions; good until the policy acts again."""
-        return self._walker.weigh(env_index)
+        return self._local.action_values(env_index)
 
     def sfs(self, observations: Array, references: Array) -> Array:
         """SFS of observations [B, ...] to references [R, ...], [B, R]; a frame stands for standing still before it."""
@@ -208,8 +190,3 @@ class FrozenPolicy:
     def compare(self, embedded: Array, references: Array) -> Array:
         """SFS [N, R] of unit psi [N, F] and [R, F]."""
         return np.asarray(embedded @ references.T)
-
-
-def _similarity(psi: Tensor, wanted: Tensor) -> Tensor:
-    """SFS [B, A] of unit psi [B, A, F] to targets of keys [B, K]: whatever the metric, actions go by SFS."""
-    return (psi @ wanted[:, : psi.shape[2]].unsqueeze(2)).squeeze(2)

@@ -1,4 +1,8 @@
-"""The paper's ablation of the metric: landmarks are told apart by SPTM's retrieval network R instead of SFS."""
+"""The paper's ablation of the metric (appendix B.1): landmarks are told apart by SPTM's network R instead of SFS.
+
+`Reachability` is R itself and says how near two observations are. `ReachabilityStates` puts R's code of each
+observation beside its psi: R says which landmark is near, the local policy still follows SFS.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,25 @@ from sfl.api import AgentState, Array, EnvSpec, Observation
 from sfl.baselines.networks import FixedCodes, FixedHead, Retrieval, start_from
 from sfl.fast.cuda import to_device
 from sfl.method.config import MetricConfig
-from sfl.method.metric import Chance
 from sfl.method.states import FrameStates, PsiSource
 from sfl.nn.weights import module_state
 
 
-class Scout:
-    """R, which learns no more: its code of an observation, and how near two codes are."""
+class Reachability:
+    """R, which learns no more: the chance that the second of two observations is a few decisions from the first.
+
+    Behind its unit psi a key has the halves of R's head (`FixedHead.halves`), and these are compared.
+    """
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval, on_gpu = retrieval, retrieval.device.type == "cuda"
         self.codes = FixedCodes(retrieval)
         self._head = FixedHead(retrieval.network.head, torch.bfloat16 if on_gpu else torch.float32)
-        self.metric = Chance(self._head)
+        self.extra = 2 * self._head.size
+        """Numbers of a key behind its unit psi."""
 
     @classmethod
-    def start(cls, config: MetricConfig, spec: EnvSpec, seed: int, device: torch.device) -> Scout:
+    def start(cls, config: MetricConfig, spec: EnvSpec, seed: int, device: torch.device) -> Reachability:
         """R of the file that the settings name."""
         retrieval = Retrieval(config.retrieval, spec, seed, device)
         if config.networks:
@@ -32,26 +39,34 @@ class Scout:
         return cls(retrieval.frozen())
 
     def halves(self, codes: Tensor) -> Tensor:
-        """What `metric` compares of codes [B, C]."""
+        """What is compared of codes [B, C]."""
         return self._head.halves(codes)
+
+    def table(self, keys: Tensor, others: Tensor) -> Tensor:
+        """The chance [B, N] for each of the keys [B, K] and each of [N, K]."""
+        return self._head.table(keys[:, -self.extra :], others[:, -self.extra :])
+
+    def rows(self, keys: Tensor, others: Tensor) -> Tensor:
+        """The chance [B] for the keys [B, K] in the same rows."""
+        return self._head.each(keys[:, -self.extra :], others[:, -self.extra :])
 
     def write_state(self, state: AgentState) -> None:
         """R itself: a checkpoint is then complete, whatever becomes of the file."""
         state.networks |= module_state(self._retrieval.network, self._retrieval.name)
 
-    def restored(self, state: AgentState) -> Scout:
-        """The one that wrote into a checkpoint; policies made by this one keep it."""
+    def restored(self, state: AgentState) -> Reachability:
+        """R as it was when the checkpoint was written; policies made by this one keep this one."""
         other = self._retrieval.frozen()
         other.take(state.networks)
-        return Scout(other)
+        return Reachability(other)
 
 
-class ScoutedStates(PsiSource):
-    """States as psi knows them, with R's code of what was seen last."""
+class ReachabilityStates(PsiSource):
+    """States as psi knows them, with R's code of the newest observation."""
 
-    def __init__(self, source: PsiSource, scout: Scout) -> None:
-        self._source, self._scout = source, scout
-        self.dim, self.device = source.dim + scout.metric.extra, source.device
+    def __init__(self, source: PsiSource, reachability: Reachability) -> None:
+        self._source, self._reachability = source, reachability
+        self.dim, self.device = source.dim + reachability.extra, source.device
         # A state over frames is features: the code stands behind them. Else it is the observation, which R can look at.
         self._width = source.state_dim if isinstance(source, FrameStates) else None
 
@@ -84,14 +99,14 @@ class ScoutedStates(PsiSource):
         if self._width is None:
             return states
         assert isinstance(states, Tensor)
-        return torch.cat([states, self._scout.codes(observations)], dim=1)
+        return torch.cat([states, self._reachability.codes(observations)], dim=1)
 
     def _with_halves(self, psi: Tensor, states: Array | Tensor) -> Tensor:
-        return torch.cat([psi, self._scout.halves(self._codes(states))], dim=1)
+        return torch.cat([psi, self._reachability.halves(self._codes(states))], dim=1)
 
     def _codes(self, states: Array | Tensor) -> Tensor:
         if self._width is None:
             assert not isinstance(states, Tensor)
-            return self._scout.codes(states)
+            return self._reachability.codes(states)
         codes = states[:, self._width :]
         return codes if isinstance(codes, Tensor) else to_device(codes, self.device)

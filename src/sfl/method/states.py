@@ -12,13 +12,12 @@ from torch.nn import functional
 
 from sfl.api import AgentState, Array, Metrics, Observation, Transitions
 from sfl.fast.cuda import IndexCache, Replayed, tensor_cores, to_device
-from sfl.method.successor import SuccessorLearner
+from sfl.method.successor import SuccessorLearner, unit
 from sfl.nn.frames import FrameEncoder
 from sfl.replay.replay import SequenceReplay
-from sfl.replay.store import FeatureStore
 
 
-class Eyes:
+class FrozenEncoder:
     """Frames to features; on a GPU in bf16."""
 
     def __init__(self, encoder: FrameEncoder, device: torch.device) -> None:
@@ -41,20 +40,22 @@ class FeatureStacks:
     And traces: means over its frames so far, in which the newest weigh most.
     """
 
-    def __init__(self, eyes: Eyes, stack: int, device: torch.device, traces: tuple[float, ...] = ()) -> None:
-        self._eyes, self._indices = eyes, IndexCache(device)
+    def __init__(
+        self, encoder: FrozenEncoder, stack: int, device: torch.device, traces: tuple[float, ...] = ()
+    ) -> None:
+        self._encoder, self._indices = encoder, IndexCache(device)
         self.fill = self.encode(np.zeros((1, 120, 160, 3), np.uint8))[0].clone()
-        self.rows = torch.zeros(0, stack, eyes.dim, device=device)  # [environments, stack, F]
+        self.rows = torch.zeros(0, stack, encoder.dim, device=device)  # [environments, stack, F]
         self._decays = torch.tensor(traces, device=device).unsqueeze(1)  # [D, 1]
         # [environments, D, F + 1]: sums of frames, and of their weights
-        self.sums = torch.zeros(0, len(traces), eyes.dim + 1, device=device)
+        self.sums = torch.zeros(0, len(traces), encoder.dim + 1, device=device)
         self._push, self._newest = Replayed(self._pushed, device), Replayed(self._entries, device)
 
     def encode(self, frames: Array) -> Tensor:
         """Features [B, F] of frames [B, 120, 160, 3]; good until the next call."""
-        return self._eyes(frames)
+        return self._encoder(frames)
 
-    def take_up(self, rows: Tensor, sums: Tensor) -> None:
+    def load(self, rows: Tensor, sums: Tensor) -> None:
         """Go on with these tensors; graphs over the ones before are forgotten."""
         self.rows, self.sums = rows, sums
         self._push.forget()
@@ -65,18 +66,16 @@ class FeatureStacks:
         more = env_index + 1 - len(self.rows)
         if more > 0:
             grown = (torch.cat([part, part.new_zeros(more, *part.shape[1:])]) for part in (self.rows, self.sums))
-            self.take_up(*grown)
+            self.load(*grown)
         self.rows[env_index] = self.fill
         self.sums[env_index] = 0
 
-    def keep(self, transitions: Transitions, random: Array, store: FeatureStore, replay: SequenceReplay) -> None:
+    def keep(self, transitions: Transitions, random: Array, replay: SequenceReplay) -> None:
         """Put a step into a replay: the newest frames are on top already, those that ended an episode are not."""
         envs, ended = transitions.env_indices, np.flatnonzero(transitions.ended)
-        slots = store.hold_rows(self.newest(envs))
-        store.release_rows(replay.append_rows(envs, slots, transitions.actions, random))
+        replay.add(envs, self.newest(envs), transitions.actions, random)
         if len(ended):
-            last = store.hold_rows(self.after(transitions.next_observations[ended], envs[ended]))
-            replay.close_rows(envs[ended], last)
+            replay.end(envs[ended], self.after(transitions.next_observations[ended], envs[ended]))
 
     def push(self, frames: Array, env_indices: Array) -> Tensor:
         """Add the newest frames; returns the states [B, (D + stack) * F], good until the next call."""
@@ -153,7 +152,7 @@ class PsiSource(Protocol):
         return unit(self.psi(states).mean(1))
 
 
-class ObservedStates(PsiSource):
+class GridStates(PsiSource):
     """Where an observation shows the whole state."""
 
     def catch_up(self) -> None:
@@ -204,11 +203,6 @@ class Representation(PsiSource, Protocol):
 def directions(psi: Tensor) -> tuple[Tensor, Tensor]:
     """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F] of psi(s, a) [B, A, F]."""
     return unit(psi), unit(psi.mean(1))
-
-
-def unit(psi: Tensor) -> Tensor:
-    """Rows of length 1, so that a product of two is their SFS."""
-    return functional.normalize(psi, dim=-1)
 
 
 # ---- A state over frames: the features of the last ones.

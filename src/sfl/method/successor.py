@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfl.api import EnvSpec, Metrics
-from sfl.config import require
 from sfl.fast.layers import Adam, Pull, set_gradient, set_gradient_product, train_layers
+from sfl.method.config import SuccessorConfig
 
 
 @dataclass(frozen=True)
@@ -111,67 +111,6 @@ def _taken(rows: Tensor, places: Tensor | None) -> Tensor:
 
 
 @dataclass(frozen=True)
-class SuccessorConfig:
-    """How psi is learned."""
-
-    hidden: tuple[int, ...] = (512,)
-    """Units of the hidden layers."""
-    batch_norm: bool = True
-    """Batch normalization after each hidden layer (the paper's text); the released MiniGrid code has none."""
-    gamma: float = 0.99
-    """Discount of the successor features."""
-    n_step: int = 1
-    """Steps of features before the bootstrap."""
-    learning_rate: float = 5e-4
-    """Adam's step size."""
-    batch_size: int = 128
-    """Transitions per gradient step."""
-    target_every: int = 250
-    """Gradient steps between two copies of the network to the target network."""
-    weight_decay: float = 0.0
-    """Each gradient step takes this share of the step size off the weights (as AdamW does)."""
-    huber_delta: float = 1.0
-    """Where the loss turns from squared to linear (the paper's table calls it gradient clip)."""
-    start_step: int = 20_000
-    """Environment steps before the first gradient step."""
-    updates_per_step: float = 1.0
-    """Gradient steps per environment step."""
-    target_rate: float = 0.0
-    """Move the target network by this share after every gradient step instead of copying it; 0 = copy."""
-    count_power: float = 1.0
-    """Weight of a transition that was drawn n times in a batch is n to this power; below 1 favours rare transitions."""
-    whiten: bool = False
-    """Decorrelate phi first (second moment = identity): psi is then learned in a tenth of the gradient steps, and no
-    direction of phi dominates its cosine."""
-    whiten_mean: bool = False
-    """Take the mean of phi out, too. A fixed encoder's features of one maze share a large part, which makes every
-    cosine high; of learned features it is better left in."""
-    whiten_ridge: float = 0.0
-    """Added to all moments, as a share of their mean, before features are divided by their roots: the directions of
-    least variance are not blown up to the size of the others."""
-    whiten_every: int = 50
-    """Gradient steps between two roots of the moments; over frames, where moments are taken of every eighth step, the
-    next multiple of eight."""
-    unit_scale: bool = False
-    """Learn (1 - gamma) psi, which has the same cosine and stays on the scale of phi."""
-
-    def __post_init__(self) -> None:
-        require(all(units > 0 for units in self.hidden), f"successor.hidden must be positive, got {self.hidden}.")
-        require(0 <= self.gamma < 1, f"successor.gamma must lie in [0, 1), got {self.gamma}.")
-        require(self.n_step >= 1, f"successor.n-step must be at least 1, got {self.n_step}.")
-        require(self.learning_rate > 0, f"successor.learning-rate must be positive, got {self.learning_rate}.")
-        require(self.batch_size >= 2, f"successor.batch-size must be at least 2, got {self.batch_size}.")
-        require(self.target_every >= 1, f"successor.target-every must be at least 1, got {self.target_every}.")
-        require(self.weight_decay >= 0, f"successor.weight-decay must not be negative, got {self.weight_decay}.")
-        require(self.huber_delta > 0, f"successor.huber-delta must be positive, got {self.huber_delta}.")
-        require(0 <= self.count_power <= 1, f"successor.count-power must lie in [0, 1], got {self.count_power}.")
-        require(0 <= self.target_rate <= 1, f"successor.target-rate must lie in [0, 1], got {self.target_rate}.")
-        require(self.whiten_every >= 1, f"successor.whiten-every must be at least 1, got {self.whiten_every}.")
-        require(self.whiten_ridge >= 0, f"successor.whiten-ridge must not be negative, got {self.whiten_ridge}.")
-        require(self.updates_per_step >= 0, f"successor.updates-per-step must be >= 0, got {self.updates_per_step}.")
-
-
-@dataclass(frozen=True)
 class SuccessorBatch:
     """n consecutive steps and the state after them: R rows for each of A actions, B = A * R in all.
 
@@ -200,9 +139,19 @@ def discounted(phi: Tensor, weights: Tensor) -> Tensor:
     return (weights.unsqueeze(2) * phi).sum(1) if phi.shape[1] > 1 else weights * phi[:, 0]
 
 
+def unit(psi: Tensor) -> Tensor:
+    """psi [..., F] scaled to length 1: the product of two is then their similarity, a cosine."""
+    return functional.normalize(psi, dim=-1)
+
+
 def sfs(first: Tensor, second: Tensor) -> Tensor:
-    """Successor feature similarity: the cosine of psi, [..., N] for first [..., F] and second [N, F]."""
-    return functional.normalize(first, dim=-1) @ functional.normalize(second, dim=-1).mT
+    """Eq. 6: successor feature similarity [B, N] of every one of unit psi [B, F] to every one of unit psi [N, F]."""
+    return first @ second.mT
+
+
+def sfs_of_actions(psi: Tensor, targets: Tensor) -> Tensor:
+    """Eq. 8: SFS [B, A] of each action's unit psi(s, a) [B, A, F] to the row's own target, of unit psi(g) [B, F]."""
+    return (psi @ targets.unsqueeze(2)).squeeze(2)
 
 
 class SuccessorLearner:

@@ -12,10 +12,10 @@ from torch import Tensor
 from sfl.api import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.errors import SflError
 from sfl.method.config import TabularConfig
-from sfl.method.states import ObservedStates
+from sfl.method.states import GridStates
 
 
-class TabularRepresentation(ObservedStates):
+class TabularRepresentation(GridStates):
     """Numbers every distinct observation, counts its transitions, and solves psi = inv(I - gamma P) from them."""
 
     def __init__(self, config: TabularConfig, spec: EnvSpec) -> None:

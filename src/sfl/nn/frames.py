@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,8 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from sfl.errors import UsageError
+from sfl.nn import Kind
 from sfl.nn.encoders import make_encoder
-
-Kind = Literal["resnet18", "place", "compact"]
 
 FRAME_SIZE = (120, 160)
 """Height and width of a game's frames."""

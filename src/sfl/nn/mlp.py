@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from sfl.fast.layers import set_gradient, train_layers
 
 
 class PairNetwork(nn.Module):
@@ -32,39 +30,13 @@ class PairNetwork(nn.Module):
         output: Tensor = self.rest(self.first(torch.cat([states, goals], dim=1)))
         return output
 
-    def halves(self, features: Tensor) -> Tensor:
-        """[2, U, H]: what the first layer makes of features [U, F] as states, and of the same as goals."""
-        return torch.stack(self._halves(features, features))
-
-    def of_halves(self, halves: Tensor, states: Tensor, goals: Tensor) -> Tensor:
-        """[B, A] of rows `states` [B] and `goals` [B] of halves [2, U, H]."""
-        output: Tensor = self.rest(_sums(halves, states, goals))
+    def of_rows(self, features: Tensor, states: Tensor, goals: Tensor) -> Tensor:
+        """[B, A] of rows `states` [B] and `goals` [B] of features [U, F]; the first layer sees each feature once."""
+        halves = torch.cat(self._halves(features, features))  # [2U, H]
+        # A state's and a goal's half of each pair, added in one go: copying both first takes a third longer.
+        sums = functional.embedding_bag(torch.stack([states, goals + len(features)], dim=1), halves, mode="sum")
+        output: Tensor = self.rest(sums)
         return output
-
-    def train_rows(
-        self, features: Tensor, states: Tensor, goals: Tensor, counts: Tensor | None, by_features: bool
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor | None]]:
-        """[B, A] of rows `states` [B] and `goals` [B] of features [U, F] in training, and its pull; autograd is off.
-
-        The first layer sees each feature once. `counts` [B]: how often a pair counts for batch normalization.
-        The pull returns the gradient by the features, if it is wanted.
-        """
-        halves = self.halves(features)
-        output, pull_rest = train_layers(self.rest, _sums(halves, states, goals), counts)
-
-        def pull(gradient: Tensor) -> Tensor | None:
-            by_sums, by_halves = pull_rest(gradient), torch.zeros_like(halves)
-            by_states, by_goals = (
-                half.index_add_(0, rows, by_sums) for half, rows in zip(by_halves, (states, goals), strict=True)
-            )
-            set_gradient(self.first.weight, torch.cat([by_states.mT @ features, by_goals.mT @ features], dim=1))
-            set_gradient(self.first.bias, by_goals.sum(0))
-            if not by_features:
-                return None
-            of_states, of_goals = self.first.weight.split(self.dim, dim=1)
-            return torch.addmm(by_states @ of_states, by_goals, of_goals)
-
-        return output, pull
 
     def of_all(self, states: Tensor, goals: Tensor) -> Tensor:
         """[N, M, A] of every pair of states [N, F] and goals [M, F]; the first layer sees each once."""
@@ -80,13 +52,7 @@ class PairNetwork(nn.Module):
         return states @ of_states.mT, torch.addmm(self.first.bias, goals, of_goals.mT)
 
 
-def _sums(halves: Tensor, states: Tensor, goals: Tensor) -> Tensor:
-    """[B, H]: a state's and a goal's half of each pair. In one go: copying both first takes a third longer."""
-    pairs = torch.stack([states, goals + halves.shape[1]], dim=1)
-    return functional.embedding_bag(pairs, halves.flatten(0, 1), mode="sum")
-
-
 def _end_of_layer(units: int, batch_norm: bool) -> Iterator[nn.Module]:
     if batch_norm:
         yield nn.BatchNorm1d(units)
-    yield nn.ReLU()
+    yield nn.ReLU(inplace=True)

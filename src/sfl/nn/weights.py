@@ -34,6 +34,31 @@ def load_module(module: nn.Module, prefix: str, arrays: dict[str, Array]) -> Non
     module.load_state_dict({name: torch.from_numpy(value).to(expected[name].dtype) for name, value in given.items()})
 
 
+def adam_state(optimiser: torch.optim.Adam, prefix: str) -> dict[str, Array]:
+    """Adam's two moments, each of all parameters in one array, and the number of steps."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    known = [optimiser.state.get(parameter, {}) for parameter in parameters]  # empty before the first step
+    state = {}
+    for name, moment in (("first", "exp_avg"), ("second", "exp_avg_sq")):
+        parts = [kept.get(moment, torch.zeros_like(of)).flatten() for kept, of in zip(known, parameters, strict=True)]
+        state[f"{prefix}.{name}"] = torch.cat(parts).detach().cpu().numpy().copy()
+    steps = max(float(kept.get("step", 0.0)) for kept in known)
+    return state | {f"{prefix}.steps": np.array([steps], np.float32)}
+
+
+def load_adam(optimiser: torch.optim.Adam, prefix: str, arrays: Mapping[str, Array]) -> None:
+    """Set Adam's moments and its number of steps from arrays made by `adam_state`."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    sizes = [parameter.numel() for parameter in parameters]
+    first, second = (torch.from_numpy(arrays[f"{prefix}.{name}"].copy()).split(sizes) for name in ("first", "second"))
+    for parameter, mean, square in zip(parameters, first, second, strict=True):
+        optimiser.state[parameter] = {
+            "step": torch.tensor(float(arrays[f"{prefix}.steps"][0]), device=parameter.device),
+            "exp_avg": mean.view_as(parameter).to(parameter.device),
+            "exp_avg_sq": square.view_as(parameter).to(parameter.device),
+        }
+
+
 # ---- Networks in files: safetensors, half precision, and in the header what they are and how they came about.
 #
 # An encoder is kept folded (`FrameEncoder.folded`). Matrices and kernels are stored in half precision, vectors in full:

@@ -10,10 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from sfl.baselines.networks import LocomotionConfig, ReachabilityConfig, RetrievalConfig
+from sfl.baselines.config import LocomotionConfig
 from sfl.config import require
 from sfl.errors import UsageError, unknown_name
-from sfl.nn.frames import FRAME_SIZE, HALF_SIZE, Kind
+from sfl.method.config import ReachabilityConfig, RetrievalConfig
+from sfl.nn import Kind
+from sfl.nn.frames import FRAME_SIZE, HALF_SIZE
 from sfl.pretrain.objectives import ContrastConfig
 from sfl.seeding import draw_seed
 from sfl.worlds.mazes.layout import Maze

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 
 from sfl.api import Array
-from sfl.baselines.networks import ReachabilityConfig, ReachabilityDraw
+from sfl.baselines.networks import ReachabilityDraw
+from sfl.method.config import ReachabilityConfig
 from sfl.nn.frames import FrameEncoder
 from sfl.pretrain.config import EncoderJudgement, evaluation_mazes, unseen
 from sfl.pretrain.walks import GAMES_PER_MAZE, judging_generators, random_walks, walks_per_game
 from sfl.run.log import note
 from sfl.seeding import spawn
 from sfl.worlds.doom.pool import GameEpisode, GamePool
-from sfl.worlds.doom.tasks import Places
+from sfl.worlds.doom.tasks import StartGoalSampler
 from sfl.worlds.mazes.layout import Maze
 
 NEAR_PLACE = 100.0
@@ -72,8 +73,8 @@ def _draw_poses(maze: Maze, judgement: EncoderJudgement) -> Array:
     """[V + Q, 3] where the stored views and the queries are seen."""
     name = f"views/{maze.name}"
     rng = spawn(judgement.seed, [name])[name]
-    places = Places(maze, "random")
-    return np.array([places.draw_goal(rng) for _ in range(judgement.views + judgement.queries)])
+    sampler = StartGoalSampler(maze, "random")
+    return np.array([sampler.draw_goal(rng) for _ in range(judgement.views + judgement.queries)])
 
 
 @torch.inference_mode()
@@ -113,7 +114,7 @@ def _walk_features(encoder: FrameEncoder, pool: GamePool, judgement: EncoderJudg
     """[W, T, F] for each maze: the features along random walks."""
     each = walks_per_game(judgement.walks)
     features = np.empty((pool.count, each, judgement.walk_length, encoder.dim), np.float32)
-    rngs = judging_generators([places.maze.name for places in pool.places[::GAMES_PER_MAZE]], judgement.seed)
+    rngs = judging_generators([places.maze.name for places in pool.samplers[::GAMES_PER_MAZE]], judgement.seed)
     for moments in random_walks(pool, each, judgement.walk_length, rngs):
         features[moments.games, moments.walks, moments.times] = _encode(encoder, moments.frames)
     return list(features.reshape(-1, GAMES_PER_MAZE * each, *features.shape[2:]))

@@ -43,9 +43,9 @@ from sfl.pretrain.walks import (
     walk_round,
     walks_per_game,
 )
+from sfl.run.inputs import WALKS_OF, cards_in
 from sfl.run.log import note, write_rows
 from sfl.run.machine import prepare
-from sfl.run.pretraining import WALKS_OF, cards_in
 from sfl.run.stopping import StopRequest
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds.doom.protocol import ACTIONS

@@ -19,15 +19,16 @@ from torch import Tensor, nn
 from sfl.baselines.networks import MomentPairs, Reachability, ReachabilityDraw
 from sfl.config import require, to_json
 from sfl.errors import CheckpointError
-from sfl.nn.frames import KINDS, FrameEncoder, Kind
+from sfl.nn import Kind
+from sfl.nn.frames import KINDS, FrameEncoder
 from sfl.nn.weights import SUFFIX, load_encoder, load_module, load_networks, read_header, save_encoder
 from sfl.pretrain.config import EncoderJudgement, EncoderRecipe, LearningConfig
 from sfl.pretrain.evaluate import PlaceRow, judge_encoder, place_cells
 from sfl.pretrain.objectives import Distillation, PlaceContrast, PlaceDraw
 from sfl.pretrain.walks import Walks, collect, recolour
+from sfl.run.inputs import cards_in
 from sfl.run.log import note, write_rows
 from sfl.run.machine import prepare, sfl_version
-from sfl.run.pretraining import cards_in
 from sfl.run.stopping import StopRequest
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds.mazes.load import check_free, write_whole

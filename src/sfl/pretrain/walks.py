@@ -61,7 +61,7 @@ def random_walks(pool: GamePool, count: int, length: int, rngs: Sequence[np.rand
         if done[game] == count:
             return None
         actions[game] = rngs[game].integers(len(ACTIONS), size=length)
-        start = pool.places[game].draw_goal(rngs[game])  # anywhere free, also where the maze has spots
+        start = pool.samplers[game].draw_goal(rngs[game])  # anywhere free, also where the maze has spots
         return GameEpisode(start, budget=length - 1)
 
     pool.restart(next_walk)

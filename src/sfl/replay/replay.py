@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,20 +17,20 @@ NO_ACTION = -1  # marks the last observation of an episode, which no action foll
 FILL = -1  # stands in a stack for what was before the episode
 
 
-class SlotTable(Protocol):
-    """Whatever keeps observations under numbers; the replay refers to them."""
+class Store(Protocol):
+    """Keeps what was observed under numbers, its slots (`sfl.replay.store`); the replay keeps the numbers."""
 
-    def hold(self, observation: Array) -> int:
-        """The slot of an observation, with one reference more."""
+    def add(self, rows: Any) -> Array:
+        """The slots [B] of rows [B, ...], each with one reference more."""
 
-    def release(self, slot: int) -> None:
-        """One reference less."""
+    def free(self, slots: Array) -> None:
+        """One reference less to each of the slots [B]; a slot without any is used again."""
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
-        """Take up arrays made by `state`; `held` lists the slot of every reference."""
+        """Continue from arrays made by `state`; `held` lists the slot of every reference."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class SequenceReplay:
     filled up with slot `FILL`.
     """
 
-    def __init__(self, table: SlotTable, capacity: int, env_count: int, stack: int = 1) -> None:
-        self.table, self.stack = table, stack
+    def __init__(self, store: Store, capacity: int, env_count: int, stack: int = 1) -> None:
+        self.store, self.stack = store, stack
         self.length = max(2, capacity // env_count)
         size = env_count * self.length  # one ring after the other
         self._slots = np.full(size, -1, dtype=np.int64)
@@ -137,13 +137,34 @@ class SequenceReplay:
     def __len__(self) -> int:
         return int(np.minimum(self._head, self.length).sum())
 
-    def add(self, transitions: Transitions, random: Array) -> None:
-        """Store one step of each environment; an episode's last observation gets an entry of its own."""
-        for row, env in enumerate(transitions.env_indices.tolist()):
-            slot = self.table.hold(transitions.observations[row])
-            self.append(env, slot, int(transitions.actions[row]), bool(random[row]))
-            if transitions.terminated[row] or transitions.truncated[row]:
-                self.close_episode(env, self.table.hold(transitions.next_observations[row]))
+    def observe(self, transitions: Transitions, random: Array) -> None:
+        """Store one step of each of several environments, in their order, where the store keeps raw observations."""
+        for row in range(len(random)):
+            one = slice(row, row + 1)
+            env = transitions.env_indices[one]
+            self.add(env, transitions.observations[one], transitions.actions[one], random[one])
+            if transitions.ended[row]:
+                self.end(env, transitions.next_observations[one])
+
+    def add(self, envs: Array, rows: Any, actions: Array, random: Array) -> None:
+        """Store one step of each of several environments [B]: what the store keeps of its observation [B, ...], the
+        action [B] and whether the random policy chose it [B]."""
+        heads = self._head[envs]
+        places = self._place(envs, heads)
+        old, self._slots[places] = self._slots[places], self.store.add(rows)
+        self._actions[places], self._random[places] = actions, random
+        self._first[places], self._last[places] = self._episode_first[envs], -1
+        self._head[envs] = heads + 1
+        self.store.free(old[old >= 0])
+
+    def end(self, envs: Array, rows: Any) -> None:
+        """Store the last observations [B, ...] of episodes of environments [B], which no action follows."""
+        self.add(envs, rows, np.full(len(envs), NO_ACTION), np.zeros(len(envs), bool))
+        for env in envs.tolist():
+            last = int(self._head[env]) - 1
+            first = max(int(self._episode_first[env]), last - self.length + 1)
+            self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
+            self._episode_first[env] = last + 1
 
     def sample_n_step(
         self, rng: np.random.Generator, batch: int, n: int, gamma: float, random_only: bool = True
@@ -180,7 +201,7 @@ class SequenceReplay:
         return np.asarray(self._slots[self._place(found.envs[:, None], places)])
 
     def draw_steps(self, rng: np.random.Generator, batch: int) -> Entries | None:
-        """Uniform draws of steps, whoever chose their actions; None while there is none."""
+        """Uniform draws of steps, by the random policy or not; None while there is none."""
         flags = self._begins(1, random_only=False)
         return self._draw(rng, batch, lambda envs, at: np.asarray(flags[self._place(envs, at)]))
 
@@ -208,7 +229,7 @@ class SequenceReplay:
     def state(self) -> dict[str, Array]:
         """Plain arrays; observations are written out once each."""
         return {
-            **self.table.state(),
+            **self.store.state(),
             "slots": self._slots,
             "actions": self._actions,
             "random": self._random,
@@ -219,52 +240,13 @@ class SequenceReplay:
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take up arrays made by `state` into an empty replay."""
+        """Continue from arrays made by `state`, in an empty replay."""
         self._actions[:], self._random[:] = state["actions"], state["random"]
         self._first[:], self._last[:] = state["first"], state["last"]
         self._head[:], self._episode_first[:] = state["head"], state["episode_first"]
         self._slots[:] = state["slots"]
         self._beginnings.clear()
-        self.table.load_state(state, self._slots[self._slots >= 0])
-
-    def append(self, env: int, slot: int, action: int, random: bool) -> None:
-        """Store one step, given the slot of its observation."""
-        place = env * self.length + int(self._head[env]) % self.length
-        old = int(self._slots[place])
-        self._slots[place] = slot
-        if old >= 0:
-            self.table.release(old)
-        self._actions[place] = action
-        self._random[place] = random
-        self._first[place] = self._episode_first[env]
-        self._last[place] = -1
-        self._head[env] += 1
-
-    def append_rows(self, envs: Array, slots: Array, actions: Array, random: Array) -> Array:
-        """Store one step of each of several environments [B]; returns the slots that nothing refers to any more.
-
-        Unlike `append` it leaves it to the caller to release those.
-        """
-        heads = self._head[envs]
-        places = self._place(envs, heads)
-        old = self._slots[places]
-        self._slots[places], self._actions[places], self._random[places] = slots, actions, random
-        self._first[places], self._last[places] = self._episode_first[envs], -1
-        self._head[envs] = heads + 1
-        return np.asarray(old[old >= 0])
-
-    def close_episode(self, env: int, slot: int) -> None:
-        """Store an episode's last observation, which no action follows, given its slot."""
-        self.append(env, slot, NO_ACTION, False)
-        last = int(self._head[env]) - 1
-        first = max(int(self._episode_first[env]), last - self.length + 1)
-        self._last[env * self.length + np.arange(first, last + 1) % self.length] = last
-        self._episode_first[env] = last + 1
-
-    def close_rows(self, envs: Array, slots: Array) -> None:
-        """`close_episode` of several environments [B]."""
-        for env, slot in zip(envs.tolist(), slots.tolist(), strict=True):
-            self.close_episode(env, slot)
+        self.store.load_state(state, self._slots[self._slots >= 0])
 
     def _states(self, entries: Entries, n: int, inside: Array) -> Array:
         """Slots [B, n + 1] from the entries on, or [B, n + 1, stack] of stacks; after `inside` steps they repeat."""

@@ -1,7 +1,10 @@
-"""Distinct observations, each kept once.
+"""Stores: observations, or features of them, under numbers (slots) that the replay refers to.
 
-A gridworld's replay buffer of twenty thousand steps holds a few hundred distinct observations. Keeping each once saves
-memory, and lets the learners encode each once per batch, which gives the same numbers.
+`DistinctStore` keeps each distinct observation once, in memory that grows: a gridworld's replay of twenty thousand
+steps holds a few hundred distinct ones, so that learners can encode each once per batch. `DeviceStore` keeps
+tensors where they are learned from, as many as the replay has entries, and `FeatureStore` is one of features of frames.
+They are two classes, because pictures hardly ever repeat and a GPU would have to wait for the comparison of bytes.
+`WalkReplay` is a replay of raw observations over such a store.
 """
 
 from __future__ import annotations
@@ -10,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import Array, EnvSpec, Observation, Transitions
+from sfl.api import Array, EnvSpec, Transitions
 from sfl.fast.cuda import to_device
 from sfl.fast.windows import WindowTable
 from sfl.replay.replay import FILL, SequenceReplay, Windows
 
 
-class ObservationTable:
-    """Observations by slot, counted by reference; a slot nobody refers to is used again."""
+class DistinctStore:
+    """Observations, each kept once and counted by reference; a slot without references is used again."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str, windows: WindowTable | None = None) -> None:
         self.windows = windows
@@ -30,12 +33,15 @@ class ObservationTable:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def hold(self, observation: Observation) -> int:
-        """The slot of an observation, with one reference more."""
+    def add(self, rows: Array) -> Array:
+        """The slots [B] of observations [B, ...], each with one reference more."""
+        return np.array([self._add(row) for row in rows], dtype=np.int64)
+
+    def _add(self, observation: Array) -> int:
         key = observation.tobytes()
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._take_slot()
+            slot = self._next_slot()
             self._slots[key] = slot
             self._rows[slot] = observation
             self._written.append(slot)
@@ -44,12 +50,13 @@ class ObservationTable:
         self._references[slot] += 1
         return slot
 
-    def release(self, slot: int) -> None:
-        """Drop one reference; the last one frees the slot."""
-        self._references[slot] -= 1
-        if self._references[slot] == 0:
-            del self._slots[self._rows[slot].tobytes()]
-            self._free.append(slot)
+    def free(self, slots: Array) -> None:
+        """One reference less to each of the slots [B]; the last one frees the slot."""
+        for slot in slots.tolist():
+            self._references[slot] -= 1
+            if self._references[slot] == 0:
+                del self._slots[self._rows[slot].tobytes()]
+                self._free.append(slot)
 
     def take_written(self) -> list[int]:
         """Slots that were given an observation since this was last asked."""
@@ -67,7 +74,7 @@ class ObservationTable:
         return {"table_rows": self._rows, "table_free": free, "table_written": written, **windows}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
-        """Take up arrays made by `state`; `held` lists the slot of every reference."""
+        """Continue from arrays made by `state`; `held` lists the slot of every reference."""
         self._rows = state["table_rows"].copy()
         self._free, self._written = state["table_free"].tolist(), state["table_written"].tolist()
         self._references = np.bincount(held, minlength=len(self._rows)).astype(np.int64)
@@ -79,12 +86,12 @@ class ObservationTable:
                 self.windows.set(int(slot), self._rows[slot])
 
     def check_valid(self) -> None:
-        """Raise when the table contradicts itself."""
+        """Raise when the store contradicts itself."""
         held = np.flatnonzero(self._references)
         if sorted(self._slots.values()) != held.tolist() or set(self._free) & set(held.tolist()):
-            raise AssertionError("observation table: slots and reference counts disagree")
+            raise AssertionError("distinct store: slots and reference counts disagree")
 
-    def _take_slot(self) -> int:
+    def _next_slot(self) -> int:
         if not self._free:
             size = len(self._rows)
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
@@ -103,82 +110,90 @@ def distinct(slots: Array) -> tuple[Array, Array]:
     return unique, place[slots]
 
 
-# ---- Features of frames under numbers, on the device where they are learned from.
+# ---- Tensors where they are learned from, and features of frames with what goes with them.
 
 
-class FreeSlots:
-    """The numbers below a capacity that nothing is kept under."""
+class DeviceStore:
+    """As many tensors as a replay has entries, on the device; each is referred to once."""
 
-    def __init__(self, capacity: int) -> None:
+    name = "observation"
+    """Stands before what is saved."""
+
+    def __init__(
+        self, capacity: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, extra: int = 0
+    ) -> None:
+        """`extra`: rows after the others that have no slot."""
+        self._rows = torch.zeros(capacity + extra, *shape, dtype=dtype, device=device)
         self._numbers = np.arange(capacity - 1, -1, -1)  # the first `_count` of these are free, the last goes first
         self._count = capacity
 
-    def take(self, count: int) -> Array:
-        """So many slots, which are no longer free."""
-        left = self._count - count
-        if left < 0:
-            raise IndexError(f"{count} more features than there is room for: {self._count} slots are free")
-        slots = self._numbers[left : self._count][::-1].copy()
-        self._count = left
+    def add(self, rows: Array | Tensor) -> Array:
+        """The slots [B] of rows [B, ...]."""
+        slots = self._next_slots(len(rows))
+        self._write(self._rows, slots, rows)
         return slots
 
-    def give_back(self, slots: Array) -> None:
-        """These are free again."""
+    def free(self, slots: Array) -> None:
+        """The slots [B] may be used again."""
         after = self._count + len(slots)
         self._numbers[self._count : after] = slots
         self._count = after
 
-    def numbers(self) -> Array:
-        """All that are free, in the reverse order of being taken."""
-        return self._numbers[: self._count].copy()
+    def at(self, places: Tensor) -> Tensor:
+        """Rows [..., *shape] at places [...] on the device."""
+        rows: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
+        return rows
 
-    def set(self, numbers: Array) -> None:
-        """Take up what `numbers` gave."""
+    def state(self) -> dict[str, Array]:
+        """Plain arrays."""
+        rows = self._rows.cpu().numpy().copy()
+        return {f"{self.name}_rows": rows, f"{self.name}_free": self._numbers[: self._count].copy()}
+
+    def load_state(self, state: dict[str, Array], held: Array) -> None:
+        """Continue from arrays made by `state`; what is held is what is not free."""
+        self._rows.copy_(torch.from_numpy(state[f"{self.name}_rows"]))
+        numbers = state[f"{self.name}_free"]
         self._count = len(numbers)
         self._numbers[: self._count] = numbers
 
+    def _next_slots(self, count: int) -> Array:
+        left = self._count - count
+        if left < 0:
+            raise IndexError(f"{count} more rows than there is room for: {self._count} slots are free")
+        slots = self._numbers[left : self._count][::-1].copy()
+        self._count = left
+        return slots
 
-class FeatureStore:
-    """As many feature vectors as a replay can refer to; slot -1 is the one for what was before an episode.
+    @staticmethod
+    def _write(room: Tensor, slots: Array, rows: Array | Tensor) -> None:
+        given = rows.to(room) if isinstance(rows, Tensor) else to_device(rows, room.device)
+        room.index_copy_(0, to_device(slots, room.device), given)
+
+
+class FeatureStore(DeviceStore):
+    """Feature vectors; slot -1 is the one for what was before an episode.
 
     With each may go `traces` more vectors of the same size: what there was before it in its episode.
     """
 
+    name = "feature"
+
     def __init__(self, capacity: int, fill: Tensor, traces: int = 0) -> None:
-        self._rows = torch.zeros(capacity + 1, len(fill), device=fill.device)
+        super().__init__(capacity, fill.shape, torch.float32, fill.device, extra=1)
         self._rows[-1] = fill
         self._traces = torch.zeros(capacity + 1, traces * len(fill), device=fill.device)
-        self._free = FreeSlots(capacity)
 
-    def hold(self, observation: Array) -> int:
-        """The slot of one feature vector."""
-        return int(self.hold_rows(torch.from_numpy(observation)[None])[0])
-
-    def hold_rows(self, features: Tensor) -> Array:
-        """The slots [B] of features [B, (traces + 1) * F], traces first; each is referred to once."""
-        slots = self._free.take(len(features))
-        places, rows = to_device(slots, self._rows.device), features.to(self._rows)
-        self._rows.index_copy_(0, places, rows[:, self._traces.shape[1] :])
-        if self._traces.shape[1]:
-            self._traces.index_copy_(0, places, rows[:, : self._traces.shape[1]])
+    def add(self, rows: Array | Tensor) -> Array:
+        """The slots [B] of features [B, (traces + 1) * F], traces first."""
+        size = self._traces.shape[1]
+        slots = super().add(rows[:, size:])
+        if size:
+            self._write(self._traces, slots, rows[:, :size])
         return slots
-
-    def release(self, slot: int) -> None:
-        """The slot may be used again."""
-        self.release_rows(np.array([slot]))
-
-    def release_rows(self, slots: Array) -> None:
-        """The slots [B] may be used again."""
-        self._free.give_back(slots)
 
     def places(self, slots: Array) -> Array:
         """Slots [...] as `at` wants them: numbers from 0 on."""
         return np.where(slots < 0, len(self._rows) - 1, slots)
-
-    def at(self, places: Tensor) -> Tensor:
-        """Features [..., F] at places [...] on the device."""
-        features: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
-        return features
 
     def states(self, places: Tensor, forgetful: Tensor | None = None) -> Tensor:
         """States [..., (traces + stack) * F] of stacks of places [..., stack], the newest last: traces, then frames.
@@ -197,15 +212,12 @@ class FeatureStore:
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
-        rows = {"feature_rows": self._rows, "feature_traces": self._traces}
-        arrays = {name: value.cpu().numpy().copy() for name, value in rows.items()}
-        return arrays | {"feature_free": self._free.numbers()}
+        return super().state() | {"feature_traces": self._traces.cpu().numpy().copy()}
 
     def load_state(self, state: dict[str, Array], held: Array) -> None:
-        """Take up arrays made by `state`; what is held is what is not free."""
-        self._rows.copy_(torch.from_numpy(state["feature_rows"]))
+        """Continue from arrays made by `state`; what is held is what is not free."""
+        super().load_state(state, held)
         self._traces.copy_(torch.from_numpy(state["feature_traces"]))
-        self._free.set(state["feature_free"])
 
 
 # ---- A replay of raw observations of walks, on the device where they are learned from.
@@ -214,79 +226,35 @@ PREVIOUS_AND_CURRENT = 2
 """Observations of a state: what was seen before is known, so that movement can be seen."""
 
 
-class ObservationStore:
-    """Observations under numbers, as they came; each is referred to once."""
-
-    def __init__(self, capacity: int, spec: EnvSpec, device: torch.device) -> None:
-        kind = torch.from_numpy(np.zeros(0, spec.observation_dtype)).dtype
-        self._rows = torch.zeros(capacity, *spec.observation_shape, dtype=kind, device=device)
-        self._free = FreeSlots(capacity)
-
-    def hold(self, observation: Array) -> int:
-        """The slot of one observation."""
-        return int(self.hold_rows(observation[None])[0])
-
-    def hold_rows(self, observations: Array) -> Array:
-        """The slots [B] of observations [B, ...]."""
-        slots = self._free.take(len(observations))
-        device = self._rows.device
-        self._rows.index_copy_(0, to_device(slots, device), to_device(observations, device))
-        return slots
-
-    def release(self, slot: int) -> None:
-        """The slot may be used again."""
-        self.release_rows(np.array([slot]))
-
-    def release_rows(self, slots: Array) -> None:
-        """The slots [B] may be used again."""
-        self._free.give_back(slots)
-
-    def at(self, slots: Array) -> Tensor:
-        """Observations [..., *shape] in slots [...]."""
-        places = to_device(slots, self._rows.device)
-        observations: Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
-        return observations
-
-    def state(self) -> dict[str, Array]:
-        """Plain arrays."""
-        return {"observation_rows": self._rows.cpu().numpy().copy(), "observation_free": self._free.numbers()}
-
-    def load_state(self, state: dict[str, Array], held: Array) -> None:
-        """Take up arrays made by `state`; what is held is what is not free."""
-        self._rows.copy_(torch.from_numpy(state["observation_rows"]))
-        self._free.set(state["observation_free"])
-
-
 class WalkReplay:
     """The last observations of every environment and the actions between them."""
 
     def __init__(self, spec: EnvSpec, capacity: int, device: torch.device) -> None:
+        kind = torch.from_numpy(np.zeros(0, spec.observation_dtype)).dtype
         # Each environment writes one entry, or two at an episode's end, before it lets go of its oldest.
-        self._store = ObservationStore(max(capacity, 2 * spec.env_count) + 2 * spec.env_count, spec, device)
+        room = max(capacity, 2 * spec.env_count) + 2 * spec.env_count
+        self._store = DeviceStore(room, spec.observation_shape, kind, device)
         self._replay = SequenceReplay(self._store, capacity, spec.env_count, PREVIOUS_AND_CURRENT)
+        self._device = device
 
     def __len__(self) -> int:
         return len(self._replay)
 
     def observe(self, transitions: Transitions) -> None:
         """Keep one step of each environment."""
-        envs = transitions.env_indices
-        slots = self._store.hold_rows(transitions.observations)
-        every = np.ones(len(envs), dtype=bool)
-        self._store.release_rows(self._replay.append_rows(envs, slots, transitions.actions, every))
-        ended = np.flatnonzero(transitions.ended)
+        envs, ended = transitions.env_indices, np.flatnonzero(transitions.ended)
+        self._replay.add(envs, transitions.observations, transitions.actions, np.ones(len(envs), dtype=bool))
         if len(ended):
-            last = self._store.hold_rows(transitions.next_observations[ended])
-            self._replay.close_rows(envs[ended], last)
+            self._replay.end(envs[ended], transitions.next_observations[ended])
 
     def triplets(self, rng: np.random.Generator, count: int, near: int, far: int) -> Tensor | None:
         """Observations [3, B, ...] of some moments, of others at most `near` decisions from them and of others more
         than `far` from them, in the same episode; None while there are none."""
         longest = Windows(near, far + 1, self._replay.length)
         slots = self._replay.sample_triplets(rng, count, longest)
-        return None if slots is None else self._store.at(slots.T)
+        return None if slots is None else self._at(slots.T)
 
-    def chases(self, rng: np.random.Generator, count: int, ahead: int) -> tuple[Tensor, Array] | None:
+    def action_examples(self, rng: np.random.Generator, count: int, ahead: int) -> tuple[Tensor, Array] | None:
         """Previous, current and a later observation [3, B, ...], 1 to `ahead` decisions on in the same episode, and
         the action [B] that was taken at the current one; None while there are none."""
         batch = self._replay.sample_n_step(rng, count, ahead, gamma=1.0)
@@ -295,12 +263,15 @@ class WalkReplay:
         until = 1 + rng.integers(batch.weights.sum(1).astype(np.int64))
         first, goals = batch.slots[:, 0], batch.slots[np.arange(count), until, -1]
         previous = np.where(first[:, 0] == FILL, first[:, 1], first[:, 0])  # as if it had stood still
-        return self._store.at(np.stack([previous, first[:, 1], goals])), batch.actions
+        return self._at(np.stack([previous, first[:, 1], goals])), batch.actions
+
+    def _at(self, slots: Array) -> Tensor:
+        return self._store.at(to_device(slots, self._device))
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
         return self._replay.state()
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take up arrays made by `state` into an empty replay."""
+        """Continue from arrays made by `state`, in an empty replay."""
         self._replay.load_state(state)

@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfl.baselines.controller import ControllerConfig
-from sfl.baselines.ec import ECConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.errors import CheckpointError, FileError
 from sfl.files import read_json
 from sfl.method.config import FrameSFLConfig, SFLConfig
@@ -25,9 +21,9 @@ from sfl.reproduce.plan import checkpoint_steps, run_folder
 from sfl.reproduce.tables import Entry, last_value
 from sfl.run.checkpoint import present
 from sfl.run.folder import RunFolder, read_config
+from sfl.run.inputs import Pretraining, pretraining_of
 from sfl.run.log import read_columns
 from sfl.run.machine import machine_words
-from sfl.run.pretraining import Pretraining, pretraining_of
 
 BEFORE = "pre-training"
 """The phase in other mazes."""
@@ -250,9 +246,6 @@ HEAD = [
     *("parameters trained", "parameters frozen"),
     *("env steps before", "gradient steps before", "time before", "machine"),
 ]
-
-WORDS = (0, 1, 4, 12)
-"""Columns that are no numbers."""
 
 
 def budget_table(budgets: Sequence[Budget]) -> list[list[str]]:

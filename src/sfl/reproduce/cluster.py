@@ -1,162 +1,132 @@
-"""Runs as tasks of a Ray cluster, one for each; what they write comes back into the same run folders.
+"""Runs as tasks of a Ray cluster, which starts them, chooses their nodes and tries them again.
 
-A task trains in a folder of its own node and sends a parcel whenever it has saved a checkpoint. When its node is lost,
-the run is resumed elsewhere from the last parcel that came. Nodes need sfl and the paper's files, and no shared disk.
+A task works at one run for a slice of time: it is given the run folder as far as it is, trains in a folder of its own
+node, and returns the folder, from which the next slice goes on. When a node or worker is lost, Ray gives the same slice
+to another. Nodes need sfl and the paper's files, and no shared disk. From top to bottom: what a task does, what it asks
+Ray for, the engine, and whether a cluster answers at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import json
+import io
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sfl.config import require
+from sfl.config import from_json, require, to_json
 from sfl.errors import SflError, UsageError
 from sfl.reproduce.engine import (
+    ATTEMPTS,
     MAZE_NEED,
-    STOPPED,
+    PATIENCE,
     Failure,
     Machine,
     Need,
     Queue,
     device_of,
-    last_line,
     locked,
     need_of,
-    require_usable,
     start_words,
 )
-from sfl.reproduce.parcels import Stamps, pack, unpack
 from sfl.reproduce.plan import PlannedRun, checkpoint_steps, follow_move
 from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.folder import RunFolder
 from sfl.run.log import note
+from sfl.run.settings import Experiment
 from sfl.run.stopping import RunStoppedError, StopRequest
+from sfl.run.train import resume, train
 
-TIED = Path(__file__).with_name("tied.py")
+SLICE = 600.0
+"""Seconds that a task trains before it returns; a lost node loses as much. A run stopped and resumed equals one that
+was not, and starting again takes some seconds."""
 LOOK_EVERY = 0.5
-"""Seconds between two looks at a run or at the tasks."""
+LISTEN_EVERY = 5.0
+"""Seconds between two looks at the tasks, and at whether the head of the cluster still takes connections."""
+LOST_AFTER = 30.0
+"""Seconds without a head after which the cluster is given up. After 60, Ray ends the process that drives it."""
 ANSWER_WITHIN = 5.0
 HEALTHY_WITHIN = 15.0
 """Seconds that a cluster has to take a connection, and to say that it is well."""
-SCRATCH = "sfl-run-"
-"""How the temporary folder of a task is called, before the number of its process."""
 GPU_SHARE = 0.25
 """Of a GPU: four runs in mazes keep one busy."""
 
 
+class ClusterLostError(SflError):
+    """The cluster is gone; runs go on from what has come home of them."""
+
+
 @dataclass(frozen=True)
 class Order:
-    """What a task is told; plain values, because it travels."""
+    """What a task is told."""
 
     run: PlannedRun
     runs_dir: str
-    """The folder of runs of whoever ordered it."""
-    device: str
+    """The folder of runs of the machine that ordered it."""
     begun: bytes | None
     """The run folder as far as it is, to go on from; None to start."""
-    needed: tuple[tuple[str, bytes], ...] = ()
+    needed: tuple[tuple[str, bytes], ...]
     """Other runs that this one reads: where each lies within the folder of runs, and its files."""
-    place: str = "."
+    device: str
+    seconds: float
+    place: str
     """Where the command was called: files that settings name are looked for there, if the node has such a folder."""
 
 
-@dataclass(frozen=True)
-class Parcel:
-    """What a task sends back."""
+def work(order: Order) -> tuple[bytes, bool]:
+    """Train on this node for a slice of time; returns the run folder, and whether the run has come to its end."""
+    here = contextlib.chdir(order.place) if Path(order.place).is_dir() else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory(prefix="sfl-run-") as scratch, here:
+        run = _moved(order.run, order.runs_dir, scratch)
+        for name, packed in order.needed:
+            unpack(packed, Path(scratch) / name)
+        if order.begun is not None:
+            unpack(order.begun, run.path)
+            follow_move(run)
+        ended = False
+        with contextlib.suppress(RunStoppedError, KeyboardInterrupt), _stopped_after(order.seconds):
+            if order.begun is None:
+                train(run.experiment, run.seed, scratch, order.device)
+            else:
+                resume(run.path, order.device)
+            ended = True
+        return pack(run.path), ended
 
-    packed: bytes
-    home: str
-    """The folder of runs that its settings speak of."""
-    code: int | None = None
-    """The exit code of the run's process, once it has ended."""
-    said: str = ""
-    """The last line that it printed."""
 
+@contextlib.contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    """As if Ctrl-C were pressed then: a run in training saves itself. (A worker of Ray has the signal blocked.)"""
 
-def work(order: Order) -> Iterator[Parcel]:
-    """Train on this node; a parcel for every checkpoint, and one at the end."""
-    _sweep(Path(tempfile.gettempdir()))
-    scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
-    process: subprocess.Popen[bytes] | None = None
+    def interrupt(number: int, frame: Any) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        path, log, sent = _set_out(order, scratch), scratch / "log.txt", Stamps()
-        words = start_words(_moved(order, scratch), scratch, path)
-        command = [sys.executable, str(TIED), str(os.getpid()), *words, "--device", order.device]
-        place = order.place if Path(order.place).is_dir() else None
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=place
-            )
-        steps = checkpoint_steps(RunFolder(path))
-        while process.poll() is None:
-            time.sleep(LOOK_EVERY)
-            saved = checkpoint_steps(RunFolder(path))
-            if saved != steps and (packed := pack(path, sent)) is not None:
-                steps = saved
-                yield Parcel(packed, str(scratch))
-        rest = pack(path, sent) if path.exists() else None
-        yield Parcel(rest or b"", str(scratch), process.returncode, last_line(log))
+        yield
     finally:
-        if process is not None and process.poll() is None:
-            process.kill()
-            process.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
-def _sweep(temporary: Path) -> None:
-    """Remove what tasks that were killed have left on this node: a run's replay can have gigabytes."""
-    for folder in temporary.glob(f"{SCRATCH}*-*"):
-        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isascii() and owner.isdigit() and not _is_alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # someone else's
-    return True
-
-
-def _set_out(order: Order, scratch: Path) -> Path:
-    """Lay out what the run goes on from and what it reads; returns its folder."""
-    run = order.run
-    path = scratch / run.path.parent.name / run.path.name
-    arrived = [*order.needed, *([] if order.begun is None else [(f"{path.parent.name}/{path.name}", order.begun)])]
-    for name, packed in arrived:
-        unpack(packed, scratch / name)
-        _readdress(scratch / name, order.runs_dir, str(scratch))
-    return path
-
-
-def _moved(order: Order, scratch: Path) -> PlannedRun:
-    """The same run with its words speaking of this node's folder."""
-    run, home = order.run, f"{order.runs_dir}/"
-    words = tuple(f"{scratch}/{word.removeprefix(home)}" if word.startswith(home) else word for word in run.words)
-    return PlannedRun(run.experiment, run.seed, words, run.path, run.after)
-
-
-def _readdress(folder: Path, old: str, new: str) -> None:
-    """Settings that name a file among the runs follow it."""
-    config = RunFolder(folder).config
-    if config.is_file():
-        body = json.loads(config.read_text())
-        config.write_text(json.dumps(_renamed(body, f"{old}/", f"{new}/"), indent=2) + "\n")
+def _moved(run: PlannedRun, runs_dir: str, scratch: str) -> PlannedRun:
+    """The same run in another folder of runs, where its settings look for the runs that it reads."""
+    settings = _renamed(to_json(run.experiment), f"{runs_dir}/", f"{scratch}/")
+    path = Path(scratch, *run.path.parts[-2:])
+    return replace(run, experiment=from_json(Experiment, settings), path=path)
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
@@ -168,15 +138,31 @@ def _renamed(value: Any, old: str, new: str) -> Any:
     return new + value.removeprefix(old) if isinstance(value, str) and value.startswith(old) else value
 
 
-class Submitted(NamedTuple):
-    """A run on its way, and what was asked for it."""
+def pack(folder: Path, but: Collection[str] = ()) -> bytes:
+    """A run folder as one block of bytes, without the files of those names; empty where there is none."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.name not in but:
+                archive.add(file, file.relative_to(folder).as_posix())
+    return out.getvalue()
 
-    run: PlannedRun
-    asked: dict[str, float]
 
-
-TASK = {"max_retries": 0, "num_returns": "streaming"}
-"""A task that is lost is ordered anew, from where the run is by then."""
+def unpack(packed: bytes, folder: Path) -> None:
+    """Put a packed run folder in the place of what is there, whole."""
+    draft, old = (folder.with_name(folder.name + ending) for ending in (".new", ".old"))
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(draft, filter="data")
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def resources(need: Need, nodes: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -194,47 +180,31 @@ def resources(need: Need, nodes: Sequence[dict[str, float]]) -> dict[str, float]
     }
 
 
-def holds(node: dict[str, float], asked: dict[str, float]) -> bool:
-    """An empty node would grant it."""
-    kinds = {"num_cpus": "CPU", "memory": "memory", "num_gpus": "GPU"}
-    return all(node.get(kinds[name], 0) >= amount for name, amount in asked.items())
-
-
-def asked_words(asked: dict[str, float]) -> str:
-    """What a run asks for, for people."""
-    gpu = f", {asked['num_gpus']:g} of a GPU" if asked["num_gpus"] else ""
-    cores = "1 core" if asked["num_cpus"] == 1 else f"{asked['num_cpus']:g} cores"
-    return f"{cores} and {asked['memory'] / 1e9:g} GB{gpu}"
-
-
 class RayEngine:
-    """One task for each run, with what it takes declared."""
+    """One task after another for each run, with what it takes declared."""
 
     def __init__(self, runs_dir: Path, address: str, device: str = "auto", jobs: int | None = None) -> None:
         require(jobs is None or jobs >= 1, f"--jobs must be 1 or more, got {jobs}.")
         self._runs_dir, self._device, self._jobs = runs_dir, device, jobs
-        self._ray = connect(address)
+        self._ray = connect(answering(address))
+        self._address: str = self._ray.get_runtime_context().gcs_address
+        self._heard = self._listened = time.monotonic()
+        self._running: dict[Any, PlannedRun] = {}
         self.failures: list[Failure] = []
-        self._running: dict[Any, Submitted] = {}
-        self._waiting: set[Path] = set()  # runs that no node can hold, of which that has been said
 
     def make(self, runs: Sequence[PlannedRun]) -> list[Failure]:
-        """Make or go on with runs; on Ctrl-C each keeps its last checkpoint."""
+        """Make or go on with runs; on Ctrl-C each keeps what has come home of it."""
         queue = Queue(runs)
         self.failures = queue.failures
-        try:
-            with locked(self._runs_dir), StopRequest() as stop:
-                while queue.waiting or self._running:
-                    self._submit(queue)
-                    ready, _ = self._ray.wait(list(self._running), timeout=LOOK_EVERY)
-                    for task in ready:
-                        self._receive(task, queue)
-                    if not ready:
-                        self._take_back(queue)
-                    if stop.asked:
-                        raise RunStoppedError("stopped; the same command goes on from the last checkpoints.")
-        finally:
-            self._leave()
+        with locked(self._runs_dir), StopRequest() as stop:
+            while queue.waiting or self._running:
+                self._submit(queue)
+                ready, _ = self._ray.wait(list(self._running), timeout=LOOK_EVERY)
+                for task in ready:
+                    self._receive(task, queue)
+                self._require_head()
+                if stop.asked:
+                    self._stop()
         return queue.failures
 
     def room(self) -> Machine:
@@ -243,97 +213,75 @@ class RayEngine:
         gpus = [int(MAZE_NEED.gpu_memory / GPU_SHARE)] * int(found.get("GPU", 0))
         return Machine(int(found.get("CPU", 0)), int(found.get("memory", 0) / 1_000_000), gpus)
 
-    def _leave(self) -> None:
-        """End the tasks that are still at work; their folders on the nodes are temporary."""
-        for task in self._running:
-            self._ray.cancel(task, force=True)
+    def close(self) -> None:
+        """Nothing more is to be made."""
         self._ray.shutdown()
 
     def _submit(self, queue: Queue) -> None:
-        while (run := queue.take(self._fits)) is not None:
-            device = device_of(run.experiment, self._device)
+        while (run := queue.take(lambda _: self._jobs is None or len(self._running) < self._jobs)) is not None:
             try:
-                order = self._order(run, device)
+                self._order(run)
+                note(f"submit {run.title}")
             except (SflError, OSError) as error:
                 queue.fail(run, str(error))
-                continue
-            asked = resources(need_of(run.experiment, device), self._nodes())
-            task = self._ray.remote(work).options(**asked, **TASK).remote(order)
-            note(f"submit {run.title}")
-            self._running[task] = Submitted(run, asked)
 
-    def _fits(self, run: PlannedRun) -> bool:
-        return self._jobs is None or len(self._running) < self._jobs
-
-    def _order(self, run: PlannedRun, device: str) -> Order:
-        resumable = checkpoint_steps(RunFolder(run.path)) is not None
-        if resumable:
-            require_usable(run, run.path)
-        else:
-            start_words(run, self._runs_dir, run.path)  # clears a folder that holds nothing to go on from
+    def _order(self, run: PlannedRun) -> None:
+        """The next slice of a run, from what is here of it."""
+        resumed = start_words(run, self._runs_dir, run.path)[0] == "resume"  # checked, and cleared if there is nothing
         follow_move(run)
-        # Whoever reads a run reads its networks, poses and history: a controller's replay alone has 3 GB.
-        packed = ((path, pack(path, {}, but=LEARNING_FILES)) for path in run.after)
-        needed = tuple((f"{path.parent.name}/{path.name}", files or b"") for path, files in packed)
-        begun = pack(run.path, {}) if resumable else None
-        return Order(run, str(self._runs_dir), device, begun, needed, str(Path.cwd()))
-
-    def _nodes(self) -> list[dict[str, float]]:
-        """What each node that is alive has."""
-        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-
-    def _take_back(self, queue: Queue) -> None:
-        """Tasks that no node is left for are ordered anew, as the nodes are now: they would wait forever."""
-        nodes = self._nodes()
-        for task, (run, asked) in list(self._running.items()):
-            if any(holds(node, asked) for node in nodes):
-                self._waiting.discard(run.path)
-                continue
-            need = need_of(run.experiment, device_of(run.experiment, self._device))
-            if resources(need, nodes) != asked:
-                self._ray.cancel(task, force=True)
-                del self._running[task]
-                queue.killed(run, "no node is left that has what it asked for")
-            elif run.path not in self._waiting:
-                self._waiting.add(run.path)
-                note(f"{run.title} waits for a node with {asked_words(asked)}: the cluster has none (`ray status`).")
-
-    def _lay_down(self, parcel: Parcel, run: PlannedRun) -> None:
-        if parcel.packed:
-            unpack(parcel.packed, run.path)
-            _readdress(run.path, parcel.home, str(self._runs_dir))
+        begun = pack(run.path) if resumed else None
+        device = device_of(run.experiment, self._device)
+        # Only networks, poses and history are read of other runs: the replay of a controller has 3 GB.
+        needed = tuple(("/".join(path.parts[-2:]), pack(path, LEARNING_FILES)) for path in run.after)
+        order = Order(run, str(self._runs_dir), begun, needed, device, SLICE, str(Path.cwd()))
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        asked = resources(need_of(run.experiment, device), nodes)
+        task = self._ray.remote(work).options(**asked, max_retries=ATTEMPTS - 1).remote(order)
+        self._running[task] = run
 
     def _receive(self, task: Any, queue: Queue) -> None:
-        run, errors = self._running[task].run, self._ray.exceptions
+        run, errors = self._running.pop(task), self._ray.exceptions
         try:
-            parcel: Parcel = self._ray.get(next(task))
-        except StopIteration:
-            del self._running[task]
-            return
+            packed, ended = self._ray.get(task)
+            unpack(packed, run.path)
+            if ended:
+                follow_move(run)
+                queue.ended(run)
+                return
+            note(f"so far {run.title}: step {checkpoint_steps(RunFolder(run.path)) or 0:,}")
+            self._order(run)
         except errors.RayTaskError as error:
-            del self._running[task]
             queue.fail(run, " ".join(str(error.cause).split()))
-            return
         except errors.RayError as error:
-            del self._running[task]
-            queue.killed(run, f"its node or worker was lost ({type(error).__name__})")
-            return
-        try:
-            self._lay_down(parcel, run)
-        except (OSError, ValueError) as error:  # no room for it, or settings that came in pieces
-            self._ray.cancel(task, force=True)
-            del self._running[task]
+            if isinstance(error, errors.LocalRayletDiedError) or not takes_connection(self._address):
+                raise self._lost() from error
+            queue.fail(run, f"its node or worker was lost {ATTEMPTS} times ({type(error).__name__})")
+        except (SflError, OSError) as error:  # such as no room for it
             queue.fail(run, str(error))
+
+    def _require_head(self) -> None:
+        now = time.monotonic()
+        if now - self._listened < LISTEN_EVERY:
             return
-        if parcel.code is None:
-            return
-        del self._running[task]
-        if parcel.code < 0:
-            queue.killed(run, f"its process was killed by signal {-parcel.code}")
-        elif parcel.code == RunStoppedError.exit_code:
-            queue.killed(run, STOPPED)
-        else:
-            queue.ended(run, parcel.said if parcel.code else "")
+        self._listened = now
+        if takes_connection(self._address):
+            self._heard = now
+        elif now - self._heard > LOST_AFTER:
+            raise self._lost()
+
+    def _lost(self) -> ClusterLostError:
+        return ClusterLostError(
+            f"The Ray cluster at {self._address} was lost; once it is back, the same command goes on from the last "
+            "checkpoints."
+        )
+
+    def _stop(self) -> None:
+        """End the tasks that are still at work, after they have removed their folders."""
+        note(f"stopping: {len(self._running)} runs keep what has come home of them.")
+        for task in self._running:
+            self._ray.cancel(task)
+        self._ray.wait(list(self._running), num_returns=len(self._running), timeout=PATIENCE)
+        raise RunStoppedError("stopped; the same command goes on from the last checkpoints.")
 
 
 def answering(address: str) -> str:
@@ -375,6 +323,7 @@ def connect(address: str) -> Any:
 
 
 def _require_answer(address: str) -> None:
+    """Ray itself would wait for a minute for a cluster that does not answer."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or "/" in host:
         raise UsageError(f"--address must be auto or HOST:PORT of a Ray cluster's head, got {address!r}.")

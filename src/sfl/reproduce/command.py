@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sfl.config import require
 from sfl.errors import SflError
-from sfl.reproduce.apart import ClusterLostError, RayApart
+from sfl.reproduce.cluster import ClusterLostError, RayEngine
 from sfl.reproduce.engine import Engine, Failure, LocalEngine, Machine, estimate, look_at, most_at_once, this_machine
 from sfl.reproduce.plan import (
     Configure,
@@ -100,7 +100,7 @@ def _engine(where: Where) -> Engine:
     """An engine that cannot work is refused before anything is planned."""
     if where.engine == "ray":
         require_known(where.device)
-        return RayApart(where.runs_dir, where.address, where.device, where.jobs)
+        return RayEngine(where.runs_dir, where.address, where.device, where.jobs)
     require(
         where.address == "auto", f"--address {where.address} is for a Ray cluster; add --engine ray or leave it out."
     )

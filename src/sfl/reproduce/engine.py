@@ -32,12 +32,11 @@ from sfl.run.log import note
 from sfl.run.machine import cores_left, memory_left
 from sfl.run.settings import Experiment
 from sfl.run.stopping import RunStoppedError, StopRequest
-from sfl.worlds import DoomConfig
 
-GUESSED_RATES = {"random-": 20_000.0, "mss-": 100.0, "paper-": 200.0, "": 300.0}
-"""Environment steps per second in a grid where no finished run says it, by how the experiment's name begins."""
+GUESSED_RATES = {"-random": 20_000.0, "-mss": 100.0, "-paper": 200.0, "": 300.0}
+"""Environment steps per second in a grid where no finished run says it, by how the experiment's name ends."""
 GUESSED_MAZE_RATES = {"cpu": 50.0, "gpu": 2_000.0}
-"""The same in a maze. They follow the budgets in docs/guides/reproduce.md, rounded down; without a GPU, where encoders take
+"""The same in a maze. They follow benchmarks/results/budgets.csv, rounded down; without a GPU, where encoders take
 all the time, what SFL over `place` does on one of two cores."""
 
 START_SECONDS = 10.0
@@ -62,7 +61,7 @@ MAZE_NEED = Need(cores=4, memory=5_000, gpu_memory=8_000)
 
 def is_maze(experiment: Experiment) -> bool:
     """It plays ViZDoom, which is what takes cores and a GPU."""
-    return isinstance(experiment.env, DoomConfig)
+    return experiment.env.kind == "maze"
 
 
 def need_of(experiment: Experiment, device: str) -> Need:
@@ -203,9 +202,9 @@ def _measured_rates(runs: Iterable[PlannedRun], states: Mapping[Path, Progress])
 def guessed_rate(run: PlannedRun, device: str) -> float:
     """Environment steps per second, before any run has shown it."""
     name = run.words[0]
-    if is_maze(run.experiment) and not name.startswith("random-"):
+    if is_maze(run.experiment) and not name.endswith("-random"):
         return GUESSED_MAZE_RATES["cpu" if device == "cpu" else "gpu"]
-    return next(rate for start, rate in GUESSED_RATES.items() if name.startswith(start))
+    return next(rate for end, rate in GUESSED_RATES.items() if name.endswith(end))
 
 
 def most_at_once(runs: Sequence[PlannedRun], machine: Machine, device: str, jobs: int | None) -> int:

@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
+from sfl.baselines.config import NetworkConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, SflError, UsageError
 from sfl.files import read_json, write_text
@@ -21,19 +21,19 @@ from sfl.reproduce.tables import Entry, Table
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
 from sfl.run.settings import Experiment, require_scale
-from sfl.worlds import DoomConfig
+from sfl.worlds import EnvConfig
 
 
 def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
     """The runs that would fail at their start, by the line that they would end with, and those that read them."""
     found: dict[str, list[PlannedRun]] = {}
     failing: dict[Path, str] = {}
-    read: set[DoomConfig] = set()
+    read: set[EnvConfig] = set()
     runs = list(runs)
     for run in runs:
         try:
             env = run.experiment.env
-            if isinstance(env, DoomConfig) and env not in read:  # each maze once
+            if env.kind == "maze" and env not in read:  # each maze once
                 env.load()
                 read.add(env)
             _look_for_weights(run)
@@ -58,8 +58,10 @@ def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
 
 def _look_for_weights(run: PlannedRun) -> None:
     agent = run.experiment.agent
-    if isinstance(agent, FrameSFLConfig | FrameMSSConfig):
-        read_card(find_weights(agent.frames.encoder if isinstance(agent, FrameSFLConfig) else agent.encoder))
+    if isinstance(agent, FrameSFLConfig):
+        read_card(find_weights(agent.frames.encoder))
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        read_card(find_weights(agent.encoder))
     networks = agent.metric.networks if isinstance(agent, FrameSFLConfig) else ""
     if isinstance(agent, NetworkConfig):
         networks = agent.networks

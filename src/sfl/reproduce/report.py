@@ -1,14 +1,19 @@
-"""Finished runs become the cells of tables, each beside the paper's number."""
+"""What came of a plan: finished runs become the cells of tables, each beside the paper's number.
+
+From top to bottom: cells and their summary, the files of the report and its tables, the same as one HTML page, and
+rows of CSV.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from markdown_it import MarkdownIt
 
 from sfl.files import write_text
 from sfl.reproduce import budget as budget_cells
@@ -21,6 +26,9 @@ from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import csv_text
 from sfl.run.machine import sfl_version
 from sfl.run.report import Spread, spread
+
+Cells = list[list[str]]
+"""A table of text, headings first."""
 
 
 @dataclass(frozen=True)
@@ -107,157 +115,18 @@ def _cell(table: Table, entry: Entry, column: Column, done: Sequence[RunFolder])
     return Cell(entry.row, column, entry.run, ours, paper)
 
 
-# ---- What a report is made of, and how it looks as Markdown and as one HTML page that needs nothing else.
-
-STYLE = """
-:root { color-scheme: light dark;
-  --ink: #1f2328; --ground: #fff; --faint: #656d76; --line: #d8dee4; --strong: #8c959f; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --ground: #14181d; --faint: #9198a1; --line: #30363d; --strong: #6e7681; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem;
-  color: var(--ink); background: var(--ground); }
-p { max-width: 60rem; }
-h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
-a { color: inherit; }
-.wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: right; vertical-align: bottom;
-  white-space: nowrap; }
-td { vertical-align: top; }
-thead th { border-bottom: 2px solid var(--strong); }
-tbody tr:hover td { background: color-mix(in srgb, var(--line) 35%, var(--ground)); }
-.words { text-align: left; }
-td.long { white-space: normal; min-width: 24rem; max-width: 48rem; }
-th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground); }
-small { color: var(--faint); font-size: .85em; }
-figure { margin: 1.5rem 0; }
-figcaption { font-weight: 600; margin-bottom: .4rem; }
-img { max-width: 100%; background: #fff; padding: .5rem; border-radius: .4rem; box-sizing: border-box; }
-"""
-
-LONG = 70
-"""Words of this length may take several lines of a cell."""
-
-Cells = list[list[str]]
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A sentence or more."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of text, headings first."""
-
-    cells: Cells
-    words: tuple[int, ...] = (0,)
-    """Columns of words, which stand on the left; the others are numbers."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing, under a name that is its file's."""
-
-    name: str
-    title: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and what stands under it."""
-
-    title: str
-    parts: tuple[Paragraph | Grid | Picture, ...]
-
-
-def as_markdown(title: str, sections: Sequence[Section], remark: str = "") -> str:
-    """The report for editors and repositories; pictures are files beside it."""
-    lines = [f"# {title}", "", f"Made by sfl {sfl_version()}.", ""] + ([f"**{remark}**", ""] if remark else [])
-    for section in sections:
-        lines += [f"## {section.title}", ""]
-        for part in section.parts:
-            lines += [*_markdown(part), ""]
-    return "\n".join(lines)
-
-
-def _markdown(part: Paragraph | Grid | Picture) -> list[str]:
-    if isinstance(part, Paragraph):
-        return [part.text]
-    if isinstance(part, Picture):
-        return [f"![{part.title}]({part.name}.svg)"]
-    head, *rows = [[cell.replace("|", "\\|") for cell in line] for line in part.cells]
-    return ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows)]
-
-
-def as_html(title: str, sections: Sequence[Section], remark: str = "") -> str:
-    """The report as one page: style and pictures are inside."""
-    body = "\n".join(_html_section(section, number) for number, section in enumerate(sections))
-    shown, contents = html.escape(title), _contents(sections) if len(sections) > 1 else ""
-    warned = f"<p><strong>{html.escape(remark)}</strong></p>\n" if remark else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{shown}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{shown}</h1>\n"
-        f"<p>Made by sfl {sfl_version()}.</p>\n{warned}{contents}{body}\n</body>\n</html>\n"
-    )
-
-
-def _contents(sections: Sequence[Section]) -> str:
-    lines = (f'<li><a href="#s{number}">{html.escape(one.title)}</a></li>' for number, one in enumerate(sections))
-    return f"<nav><ul>{''.join(lines)}</ul></nav>\n"
-
-
-def _html_section(section: Section, number: int) -> str:
-    parts = "\n".join(_html(part) for part in section.parts)
-    return f'<h2 id="s{number}">{html.escape(section.title)}</h2>\n{parts}'
-
-
-def _html(part: Paragraph | Grid | Picture) -> str:
-    if isinstance(part, Paragraph):
-        return f"<p>{html.escape(part.text)}</p>"
-    if isinstance(part, Picture):
-        data, title = base64.b64encode(part.svg.encode()).decode(), html.escape(part.title)
-        source = f"data:image/svg+xml;base64,{data}"
-        return f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="{source}"></figure>'
-    head, *rows = part.cells
-    shown = "\n".join(f"<tr>{_html_cells(row, 'td', part.words)}</tr>" for row in rows)
-    heading = f"<thead><tr>{_html_cells(head, 'th', part.words)}</tr></thead>"
-    return f'<div class="wide" tabindex="0"><table>\n{heading}\n<tbody>\n{shown}\n</tbody>\n</table></div>'
-
-
-def _html_cells(cells: Sequence[str], tag: str, words: Sequence[int]) -> str:
-    shown = []
-    for column, cell in enumerate(cells):
-        kind = "" if column not in words else ' class="words"' if len(cell) < LONG else ' class="words long"'
-        shown.append(f"<{tag}{kind}>{_html_text(cell, tag)}</{tag}>")
-    return "".join(shown)
-
-
-def _html_text(cell: str, tag: str) -> str:
-    """A place stands above its measure, and the paper's number is paler than ours."""
-    shown = html.escape(cell)
-    if tag == "th":
-        return shown.replace(": ", "<br>")
-    return re.sub(r" (\(paper .*\))$", r" <small>\1</small>", shown)
-
-
-# ---- The report as files: what stands in its tables, in Markdown, CSV and HTML.
-
-
 def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> list[Path]:
     """Write report.md, report.html, report.csv, budgets.csv and the curves; each file whole or not at all.
 
     `remark`: what must be known before the numbers are read.
     """
-    sections = [section for table in summary.tables for section in _sections(table)] + _what_is_missing(summary)
-    pictures = [part for section in sections for part in section.parts if isinstance(part, Picture)]
-    texts = {"report.md": as_markdown(title, sections, remark), "report.html": as_html(title, sections, remark)}
-    texts |= {f"{picture.name}.svg": picture.svg for picture in pictures}
+    texts = {name: svg for table in summary.tables for name, svg in _pictures(table).items()}
+    sections = {f"{found.table.name}: {found.table.title}": _table_section(found) for found in summary.tables}
+    sections |= _what_is_missing(summary)
+    body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in sections.items())
+    texts["report.html"] = as_html(title, body, list(sections), texts, remark)
+    warned = [f"**{remark}**"] if remark else []
+    texts["report.md"] = "\n\n".join([f"# {title}", MADE_BY, *warned, *([body] if body else [])]) + "\n"
     rows = [csv_row(table, cell) for table in summary.tables for cell in table.cells]
     spent = [row for table in summary.tables for row in budget_cells.budget_rows(table.table.name, table.budgets)]
     texts["report.csv"] = csv_text(rows or [dict.fromkeys(CSV_COLUMNS, "")])
@@ -268,22 +137,7 @@ def write_report(out: Path, title: str, summary: Summary, remark: str = "") -> l
     return [out / name for name in ("report.md", "report.csv", "report.html", "budgets.csv")]
 
 
-def _sections(found: TableSummary) -> list[Section]:
-    table = found.table
-    said = f"{found.finished} of {found.planned} runs are finished, {_seeds(found.seeds)} a row planned."
-    parts: list[Paragraph | Grid | Picture] = [Paragraph(f"{said} {READING}"), Grid(main_cells(found))]
-    parts += [_curves(table.name, place, rows) for place, rows in found.curves.items()]
-    parts += [Paragraph("Every number with its spread over seeds:"), Grid(detail_cells(found), words=(0, 1, 2))]
-    if found.budgets:
-        parts += [Paragraph(budget_cells.READING), Grid(budget_cells.budget_table(found.budgets), budget_cells.WORDS)]
-    sources = dict.fromkeys(cell.paper.source for cell in found.cells if cell.paper is not None)
-    parts += [Paragraph(f"The paper's numbers: {source}.") for source in sources]
-    return [Section(f"{table.name}: {table.title}", tuple(parts))]
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
-
+MADE_BY = f"Made by sfl {sfl_version()}."
 
 READING = (
     "A cell is the mean over seeds ± its standard error, at the last evaluation of each run, and the paper's number "
@@ -291,23 +145,36 @@ READING = (
 )
 
 
-def _curves(table: str, place: str, rows: Sequence[Any]) -> Picture:
+def _table_section(found: TableSummary) -> str:
+    """What the report says of one table, in Markdown."""
+    seeds = "1 seed" if found.seeds == 1 else f"{found.seeds} seeds"
+    parts = [f"{found.finished} of {found.planned} runs are finished, {seeds} a row planned. {READING}"]
+    parts.append(markdown_table(main_cells(found)))
+    parts += [
+        f"![Success over environment steps in {place}; what was evaluated once is a dashed line]"
+        f"({found.table.name}-{place}.svg)"
+        for place in found.curves
+    ]
+    parts += ["Every number with its spread over seeds:", markdown_table(detail_cells(found))]
+    if found.budgets:
+        parts += [budget_cells.READING, markdown_table(budget_cells.budget_table(found.budgets))]
+    sources = dict.fromkeys(cell.paper.source for cell in found.cells if cell.paper is not None)
+    return "\n\n".join([*parts, *(f"The paper's numbers: {source}." for source in sources)])
+
+
+def _pictures(found: TableSummary) -> dict[str, str]:
+    """The curves of a table as SVG, by the name of the file."""
     from sfl.show.curves import success_svg
 
-    caption = f"Success over environment steps in {place}; what was evaluated once is a dashed line"
-    return Picture(f"{table}-{place}", caption, success_svg(rows))
+    return {f"{found.table.name}-{place}.svg": success_svg(rows) for place, rows in found.curves.items()}
 
 
 def main_cells(found: TableSummary) -> Cells:
     """The table as the paper has it: a row for each method, a column for each place and measure."""
     columns = found.table.columns
-    lines = [[_shown(found.cell(row, column)) for column in columns] for row in found.table.rows]
+    lines = [[str(found.cell(row, column) or "") for column in columns] for row in found.table.rows]
     head = ["", *(f"{column.place}: {measure_of(column.measure).heading}" for column in columns)]
     return [head, *([row, *line] for row, line in zip(found.table.rows, lines, strict=True))]
-
-
-def _shown(cell: Cell | None) -> str:
-    return "" if cell is None else str(cell)
 
 
 DETAIL_HEAD = ["row", "place", "measure", "seeds", "mean", "std. error", "95% interval", "IQM", "paper", "ours - paper"]
@@ -335,23 +202,73 @@ def _detail(cell: Cell) -> list[str]:
     ]
 
 
-def _what_is_missing(summary: Summary) -> list[Section]:
-    sections = []
+def _what_is_missing(summary: Summary) -> dict[str, str]:
+    """Sections on runs that failed, that are not finished, and that no experiment makes yet."""
+    sections = {}
     if summary.failures:
         lines = [[failure.run.title, failure.reason] for failure in summary.failures]
-        sections.append(Section("Runs that failed", (Grid([["run", "why"], *lines], words=(0, 1)),)))
+        sections["Runs that failed"] = markdown_table([["run", "why"], *lines])
     failed = {failure.run.path for failure in summary.failures}
     waiting = [[run.title] for run in summary.unfinished if run.path not in failed]
     if waiting:
-        sections.append(Section("Runs that are not finished", (Grid([["run"], *waiting]),)))
+        sections["Runs that are not finished"] = markdown_table([["run"], *waiting])
     if summary.lacking:
         lines = [[lack.table, lack.entry.row, lack.entry.place, lack.reason] for lack in summary.lacking]
-        parts = (
-            Paragraph("Rows of the paper that cannot be run yet:"),
-            Grid([["table", "row", "place", "why"], *lines], words=(0, 1, 2, 3)),
-        )
-        sections.append(Section("Rows without runs", parts))
+        shown = markdown_table([["table", "row", "place", "why"], *lines])
+        sections["Rows without runs"] = f"Rows of the paper that cannot be run yet:\n\n{shown}"
     return sections
+
+
+def markdown_table(cells: Cells) -> str:
+    """Cells as Markdown has them."""
+    head, *rows = [[cell.replace("|", "\\|") for cell in line] for line in cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows))
+
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1f2328; --ground: #fff; --line: #d8dee4; --strong: #8c959f; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --ground: #14181d; --line: #30363d; --strong: #6e7681; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem;
+  color: var(--ink); background: var(--ground); }
+p { max-width: 60rem; }
+h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
+a { color: inherit; }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: left; vertical-align: top; }
+td { white-space: nowrap; }
+td:last-child { white-space: normal; }
+thead th { border-bottom: 2px solid var(--strong); }
+th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground); }
+img { max-width: 100%; background: #fff; padding: .5rem; border-radius: .4rem; box-sizing: border-box; }
+"""
+
+
+def as_html(title: str, body: str, headings: Sequence[str], pictures: Mapping[str, str], remark: str = "") -> str:
+    """The Markdown of all sections as one page: style and pictures (SVG by file name) are inside."""
+    # Patterns of --only and error messages are full of stars and angle brackets: nothing else is read as Markdown.
+    markdown = MarkdownIt("zero").enable(["heading", "table", "image"])
+    tokens, number = markdown.parse(body), 0
+    for token in tokens:
+        if token.type == "heading_open":
+            token.attrSet("id", f"s{number}")
+            number += 1
+        for child in token.children or []:
+            if child.type == "image":
+                data = base64.b64encode(pictures[str(child.attrs["src"])].encode()).decode()
+                child.attrSet("src", f"data:image/svg+xml;base64,{data}")
+                child.attrSet("title", child.content)
+    links = (f'<li><a href="#s{number}">{html.escape(name)}</a></li>' for number, name in enumerate(headings))
+    contents = f"<nav><ul>{''.join(links)}</ul></nav>\n" if len(headings) > 1 else ""
+    warned = f"<p><strong>{html.escape(remark)}</strong></p>\n" if remark else ""
+    shown = markdown.renderer.render(tokens, markdown.options, {})
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html.escape(title)}</h1>\n<p>{MADE_BY}</p>\n{warned}{contents}{shown}</body>\n</html>\n"
+    )
 
 
 CSV_COLUMNS = (
@@ -369,9 +286,5 @@ def csv_row(found: TableSummary, cell: Cell) -> dict[str, Any]:
     else:
         values += [ours.seeds, ours.mean, ours.standard_error, *(ours.interval or (None, None))]
         values += [ours.interquartile_mean]
-    values += _paper_columns(paper)
+    values += [None] * 4 if paper is None else [paper.value, paper.error, paper.seeds, paper.source]
     return dict(zip(CSV_COLUMNS, values, strict=True))
-
-
-def _paper_columns(paper: PaperNumber | None) -> list[Any]:
-    return [None] * 4 if paper is None else [paper.value, paper.error, paper.seeds, paper.source]

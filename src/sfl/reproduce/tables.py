@@ -207,15 +207,15 @@ FROZEN = (
 
 def _controlled(row: str, maze: str, spawn: str, paper: str) -> Entry:
     """The controller with the networks of its first run in the maze, which every seed evaluates anew."""
-    controller = f"controller-doom-{maze}-{spawn}"
+    controller = f"{maze}-{spawn}-spawn-controller"
     options = (*_tuned_networks(controller), *FROZEN)
     return Entry(row, maze, controller, paper, options, f"{controller}-tuned", shared=(controller,))
 
 
 def _tuned(row: str, method: str, maze: str, spawn: str, paper: str) -> Entry:
     """SPTM or SGM with the networks of the controller in the same maze."""
-    controller = f"controller-doom-{maze}-{spawn}"
-    experiment = f"{method}-doom-{maze}-{spawn}"
+    controller = f"{maze}-{spawn}-spawn-controller"
+    experiment = f"{maze}-{spawn}-spawn-{method}"
     return Entry(row, maze, experiment, paper, _tuned_networks(controller), shared=(controller,))
 
 
@@ -224,8 +224,8 @@ def _explored(row: str, method: str, maze: str, paper: str, own_networks: bool =
 
     Every seed has an explorer of its own, which fills another graph.
     """
-    explorer, controller = f"ec-doom-{maze}-fixed", f"controller-doom-{maze}-fixed"
-    plain = Entry(row, maze, f"ec-{method}-doom-{maze}-fixed", paper, _explorer(explorer), after=(explorer,))
+    explorer, controller = f"{maze}-fixed-spawn-ec", f"{maze}-fixed-spawn-controller"
+    plain = Entry(row, maze, f"{maze}-fixed-spawn-ec-{method}", paper, _explorer(explorer), after=(explorer,))
     if own_networks:
         options = (*plain.options, *_networks_of(f"{explorer}/{{seed}}"))
         return replace(plain, options=options, name=f"{plain.experiment}-ec-networks")
@@ -236,12 +236,12 @@ def _table_random() -> Table:
     mazes, entries = ("sgm", "test-2", "test-6"), []
     for maze in mazes:
         entries += [
-            Entry("Random actions", maze, f"random-doom-{maze}-random", "random"),
+            Entry("Random actions", maze, f"{maze}-random-spawn-random", "random"),
             _controlled("Visual controller", maze, "random", "controller"),
             _tuned("SPTM", "sptm", maze, "random", "sptm"),
             _tuned("SGM", "sgm", maze, "random", "sgm"),
-            Entry(PAPERS, maze, f"paper-doom-{maze}-random", "sfl"),
-            Entry(OURS, maze, f"sfl-doom-{maze}-random", "sfl"),
+            Entry(PAPERS, maze, f"{maze}-random-spawn-paper", "sfl"),
+            Entry(OURS, maze, f"{maze}-random-spawn-sfl", "sfl"),
         ]
     title = "ViZDoom, random spawn: success rates"
     return Table("table-random", title, _columns(mazes, RANDOM_LEVELS), tuple(entries))
@@ -251,12 +251,12 @@ def _table_fixed() -> Table:
     mazes, entries = ("test-1", "test-4"), []
     for maze in mazes:
         entries += [
-            Entry("Random actions", maze, f"random-doom-{maze}-fixed"),
-            Entry("MSS", maze, f"mss-doom-{maze}-fixed", "mss"),
+            Entry("Random actions", maze, f"{maze}-fixed-spawn-random"),
+            Entry("MSS", maze, f"{maze}-fixed-spawn-mss", "mss"),
             _explored("EC + SPTM", "sptm", maze, "ec-sptm"),
             _explored("EC + SGM", "sgm", maze, "ec-sgm"),
-            Entry(PAPERS, maze, f"paper-doom-{maze}-fixed", "sfl"),
-            Entry(OURS, maze, f"sfl-doom-{maze}-fixed", "sfl"),
+            Entry(PAPERS, maze, f"{maze}-fixed-spawn-paper", "sfl"),
+            Entry(OURS, maze, f"{maze}-fixed-spawn-sfl", "sfl"),
         ]
     title = "ViZDoom, fixed spawn: success rates"
     return Table("table-fixed", title, _columns(mazes, FIXED_LEVELS), tuple(entries))
@@ -267,7 +267,7 @@ def _curves(name: str, title: str, places: Sequence[str], experiment: str, level
     methods = {"Random actions": "random", "MSS": "mss", PAPERS: "paper", OURS: "sfl"}
     held_against = {"mss": "mss", "paper": "sfl", "sfl": "sfl"}
     entries = tuple(
-        Entry(row, place, f"{method}-{experiment.format(place)}", held_against.get(method, ""))
+        Entry(row, place, f"{experiment.format(place)}-{method}", held_against.get(method, ""))
         for place in places
         for row, method in methods.items()
     )
@@ -275,11 +275,11 @@ def _curves(name: str, title: str, places: Sequence[str], experiment: str, level
 
 
 def _ablation_metric() -> Table:
-    experiment, controller = "reachability-doom-sgm-random", "controller-doom-sgm-random"
+    experiment, controller = "sgm-random-spawn-paper-reachability", "sgm-random-spawn-controller"
     networks = _networks_of(f"{controller}/{{first}}", "--agent.metric.networks")
     entries = (
-        Entry("SFS, our settings", "sgm", "sfl-doom-sgm-random", "sfl"),
-        Entry("SFS, the paper's settings", "sgm", "paper-doom-sgm-random", "sfl"),
+        Entry("SFS, our settings", "sgm", "sgm-random-spawn-sfl", "sfl"),
+        Entry("SFS, the paper's settings", "sgm", "sgm-random-spawn-paper", "sfl"),
         Entry("SPTM's reachability network", "sgm", experiment, "reachability", networks, shared=(controller,)),
     )
     title = "Ablation: the metric, random spawn in SGM-Map"
@@ -289,7 +289,7 @@ def _ablation_metric() -> Table:
 def _ablation_exploration() -> Table:
     entries = []
     for kind, whose in (("sfl", "our settings"), ("paper", "the paper's settings")):
-        base = f"{kind}-doom-test-1-fixed"
+        base = f"test-1-fixed-spawn-{kind}"
         entries += [
             Entry(f"Frontiers by inverse visits, {whose}", "test-1", f"{base}-inverse-visits-frontiers", "counts"),
             Entry(f"Uniform frontiers, {whose}", "test-1", f"{base}-uniform-frontiers", "uniform"),
@@ -303,14 +303,14 @@ def _ablation_landmarks() -> Table:
     entries = []
     for kind, whose in (("sfl", "our settings"), ("paper", "the paper's settings")):
         for place in (column.place for column in columns):
-            base = f"{kind}-{place}"
+            base = f"{place}-{kind}"
             entries += [
                 Entry(f"Progressive landmarks, {whose}", place, base, "progressive"),
                 Entry(f"Clustered landmarks, {whose}", place, f"{base}-clustered", "clustered"),
             ]
     for place, experiment, preset in (
-        ("multiroom-n3", "mss-multiroom-n3", 30),
-        ("test-1", "mss-doom-test-1-fixed", 250),
+        ("multiroom-n3", "multiroom-n3-mss", 30),
+        ("test-1", "test-1-fixed-spawn-mss", 250),
     ):
         entries.append(Entry("MSS", place, experiment))
         for times in (2, 4):
@@ -333,7 +333,7 @@ def _ablation_thresholds() -> Table:
     preset = {("add", "0.80"), ("localize", "0.90"), ("learning-rate", "1e-4")}
     entries = []
     for kind, whose in (("paper", "the paper's settings"), ("sfl", "our settings")):
-        base = f"{kind}-doom-sgm-random"
+        base = f"sgm-random-spawn-{kind}"
         for setting, value in changes:
             paper = "" if setting == "learning-rate" else f"{setting}-{value}"
             entry = Entry(f"{setting} {value}, {whose}", "sgm", base, paper)
@@ -366,7 +366,7 @@ def _ablation_filters() -> Table:
     entries = []
     for kind, whose in (("paper", "the paper's settings"), ("sfl", "our settings")):
         for place, spawn in (("test-1", "fixed"), ("sgm", "random")):
-            base = f"{kind}-doom-{place}-{spawn}"
+            base = f"{place}-{spawn}-spawn-{kind}"
             entries.append(Entry(f"all, {whose}", place, base, "all"))
             for row, options in off[kind].items():
                 paper = "none" if row.startswith("neither") else ""
@@ -379,9 +379,9 @@ def _ablation_filters() -> Table:
 def _ablation_ec() -> Table:
     """Rows are called graph / networks / method, as the paper's: who filled the graph, who walked for the networks."""
     maze, entries = "test-1", []
-    controller, anywhere = "controller-doom-test-1-fixed", "controller-doom-test-1-random"
+    controller, anywhere = "test-1-fixed-spawn-controller", "test-1-random-spawn-controller"
     entries.append(_controlled("- / FS / controller", maze, "fixed", "controller-fs"))
-    explorer = "ec-doom-test-1-fixed"
+    explorer = "test-1-fixed-spawn-ec"
     of_walks, of_explorer = _tuned_networks(anywhere), _networks_of(f"{explorer}/{{seed}}")
     rs, ec = (Entry(f"- / {who} / controller", maze, controller, f"controller-{who.lower()}") for who in ("RS", "EC"))
     entries += [
@@ -390,7 +390,7 @@ def _ablation_ec() -> Table:
     ]
     for method in ("sptm", "sgm"):
         shown = method.upper()
-        walked = Entry(f"RS / RS / {shown}", maze, f"{method}-rs-doom-test-1-fixed", f"rs-rs-{method}")
+        walked = Entry(f"RS / RS / {shown}", maze, f"test-1-fixed-spawn-{method}-random-spawn-walks", f"rs-rs-{method}")
         entries += [
             _tuned(f"FS / FS / {shown}", method, maze, "fixed", f"fs-fs-{method}"),
             replace(walked, options=_tuned_networks(anywhere), shared=(anywhere,)),
@@ -398,9 +398,9 @@ def _ablation_ec() -> Table:
             _explored(f"EC / EC / {shown}", method, maze, f"ec-ec-{method}", own_networks=True),
         ]
     entries += [
-        Entry("MSS", maze, "mss-doom-test-1-fixed", "mss"),
-        Entry(PAPERS, maze, "paper-doom-test-1-fixed", "sfl"),
-        Entry(OURS, maze, "sfl-doom-test-1-fixed", "sfl"),
+        Entry("MSS", maze, "test-1-fixed-spawn-mss", "mss"),
+        Entry(PAPERS, maze, "test-1-fixed-spawn-paper", "sfl"),
+        Entry(OURS, maze, "test-1-fixed-spawn-sfl", "sfl"),
     ]
     title = "Ablation: who fills the graph and who trains the networks, fixed spawn in test-1"
     return Table("ablation-ec", title, _columns([maze], FIXED_LEVELS), tuple(entries))
@@ -415,7 +415,7 @@ def _all_tables() -> dict[str, Table]:
             "curves-doom",
             "ViZDoom, fixed spawn: success over environment steps",
             ("test-1", "test-4"),
-            "doom-{}-fixed",
+            "{}-fixed-spawn",
             FIXED_LEVELS,
         ),
         _ablation_metric(),

@@ -1,6 +1,6 @@
-"""The random policy on the very tasks of a run: what every number stands beside.
+"""What a success rate stands beside: the random policy on the very tasks of a run, and how sure a share is.
 
-It learns nothing, so it is asked once; its rows are kept in the run's folder as random.csv.
+The random policy learns nothing, so it is asked once; its rows are kept in the run's folder as random.csv.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from scipy import stats
+
 from sfl.baselines.random import RandomConfig
 from sfl.errors import UsageError
 from sfl.files import write_text
 from sfl.registry import AgentConfig, agent_name, make_agent
-from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate, wilson
-from sfl.run.folder import RunFolder, config_spec, read_episodes
+from sfl.run.evaluate import EpisodeRow, Label, Watcher, evaluate
+from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import csv_text
 from sfl.worlds import EnvConfig, Task
 
@@ -37,12 +39,12 @@ def random_rows(
 
     All chance comes from the run's seed, by generators made for this: asking it changes nothing else.
     """
-    agent = make_agent(RandomConfig(), config_spec(env), label.seed, "cpu")
+    agent = make_agent(RandomConfig(), env.spec(), label.seed, "cpu")
     label = replace(label, agent=RANDOM)
     return evaluate(agent, env, tasks, seed=label.seed, parallel=parallel, label=label, watch=watch)
 
 
-def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Task]) -> list[EpisodeRow] | None:
+def usable_random_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Task]) -> list[EpisodeRow] | None:
     """What random.csv holds; None where it is missing, damaged or of other tasks."""
     try:
         rows = read_episodes(folder.random)
@@ -54,7 +56,7 @@ def kept_rows(folder: RunFolder, experiment: str, seed: int, tasks: Sequence[Tas
     return rows if found == expected and sound else None
 
 
-def keep_rows(folder: RunFolder, rows: Sequence[EpisodeRow]) -> None:
+def write_random_rows(folder: RunFolder, rows: Sequence[EpisodeRow]) -> None:
     """Write random.csv, whole or not at all."""
     write_text(folder.random, csv_text([asdict(row) for row in rows]))
 
@@ -74,6 +76,17 @@ def split_off(rows: Iterable[EpisodeRow]) -> tuple[list[EpisodeRow], list[Episod
     learners = {row.experiment for row in rows if row.agent != RANDOM}
     beside = [row for row in rows if row.agent == RANDOM and row.experiment in learners]
     return [row for row in rows if row.agent != RANDOM or row.experiment not in learners], beside
+
+
+def wilson(successes: int, tries: int) -> tuple[float, float]:
+    """95% confidence interval of a share, in percent: Wilson's, which has a width even where all or none succeed."""
+    z = float(stats.norm.ppf(0.975))
+    share, weight = successes / tries, z * z / tries
+    middle = (share + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * ((share * (1 - share) + weight / 4) / tries) ** 0.5
+    # At the ends it is exact, whatever rounding makes of it.
+    low, high = 0.0 if successes == 0 else middle - half, 1.0 if successes == tries else middle + half
+    return 100 * low, 100 * high
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,18 @@
-"""format.json of a checkpoint: what it says of itself and of the files beside it, and how that is checked."""
+"""A checkpoint is a folder of plain files, complete or absent.
+
+    last/                         everything that going on exactly needs
+      format.json                 format number, environment, settings, step count, rows of the run's tables, size and
+                                  SHA-256 of every other file, and a SHA-256 of all that
+      networks.safetensors  optimisers.safetensors  replay.safetensors
+      graph.npz                   landmarks and edges
+      generators.json             random generators, counters, running episodes
+      poses.npy                   where the agent was at each environment step, float32 [N, 3]
+      landmark_poses.npy          where each landmark was seen, float32 [L, 3]
+    000200000/                    history: networks in half precision, graph, landmark poses
+
+A slim copy (`sfl export`) has, where it was asked for, poses.npy as well. In this order: what a checkpoint holds, how
+it is saved, loaded and held against an agent, its header, and what a crash may leave beside it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +23,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,159 +31,37 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from sfl.api import AgentState, Array, EnvSpec
+from sfl.api import Agent, AgentState, Array, EnvSpec
 from sfl.errors import CheckpointError, FileError, SflError
 from sfl.files import flush, has_no_room, read_array, read_arrays, read_bytes
 from sfl.run.log import note
 from sfl.run.machine import sfl_version
 
 HEADER_NAME = "format.json"
-FORMAT = 4
+FORMAT = 5
+"""A run is resumed within one format only: what optimisers, replays and generators look like may change between two."""
+
 UNSIGNED = 3
-"""The format before it: the same without `kind`, `tables` and `digest`. It is read_header, and protects itself less."""
+"""The format whose header had no `kind`, `tables` and `digest`: it protects itself less."""
+
+OLDER = (UNSIGNED, 4)
+"""Older formats, which are read for evaluation and figures."""
 
 Kind = Literal["full", "small", "slim"]
 """`full` to resume exactly; `small` for the history, in half precision; `slim` to publish, in full precision."""
 
 Header = dict[str, Any]
 
-_ALWAYS = {"networks.safetensors", "graph.npz", "generators.json", "landmark_poses.npy"}
-_LEARNING = {"optimisers.safetensors", "replay.safetensors"}
-NEEDED: dict[str, set[str]] = {"full": _ALWAYS | _LEARNING | {"poses.npy"}, "small": _ALWAYS, "slim": _ALWAYS}
-"""Files of each kind."""
-
-
-def sign_header(header: Header) -> Header:
-    """With a digest of all its fields."""
-    return {**header, "digest": _digest(header)}
-
-
-def _digest(header: Header) -> str:
-    body = {name: value for name, value in header.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def read_header(folder: Path) -> Header:
-    """The header of a checkpoint; a ValueError says what is wrong with it, as the end of a sentence about it.
-
-    One of the older format gets the kind that its files show, and no tables.
-    """
-    header = _parsed(folder / HEADER_NAME)
-    found = header.get("format")
-    if found not in (FORMAT, UNSIGNED) or type(found) is not int:
-        raise ValueError(f"has format {_short(found)}, this version of sfl reads format {FORMAT}")
-    fields = _FIELDS | (_SIGNED_FIELDS if found == FORMAT else {})
-    if missing := sorted(set(fields) - set(header)):
-        raise ValueError(f"lacks the keys {missing} in {HEADER_NAME}")
-    for name, fits in fields.items():
-        if not fits(header[name]):
-            raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header[name])} as {name}")
-    if header.get("digest") != (_digest(header) if found == FORMAT else None):
-        raise ValueError(f"is damaged: {HEADER_NAME} is not what it was saved with")
-    header.setdefault("settings", {})  # not in those that were made before there was this field
-    if not isinstance(header["settings"], dict):
-        raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header['settings'])} as settings")
-    if found == UNSIGNED:
-        header |= {"kind": "full" if _LEARNING & set(header["files"]) else "slim", "tables": {}}
-    if missing := sorted(NEEDED[header["kind"]] - set(header["files"])):
-        raise ValueError(f"is damaged: {HEADER_NAME} lacks the files {missing}")
-    return header
-
-
-def _parsed(file: Path) -> Header:
-    try:
-        header = json.loads(read_bytes(file), object_pairs_hook=_unique, parse_constant=_no_number)
-    except (OSError, FileError, ValueError, RecursionError) as error:
-        raise ValueError(f"has no readable {HEADER_NAME}") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"has no readable {HEADER_NAME}")
-    return header
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
-    return found
-
-
-def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
-
-
-def _short(value: Any) -> str:
-    """A value as an error may quote it."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # a number of more digits than Python turns into text; too deep
-        text = f"something of the type {type(value).__name__}"
-    return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_count, value))
-
-
-def _is_digest(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
-
-
-def _is_kind(value: Any) -> bool:
-    return isinstance(value, str) and value in NEEDED
-
-
-def _are_files(value: Any) -> bool:
-    """Names in this folder, with the size and the digest of each."""
-    return isinstance(value, dict) and all(_is_name(name) and _is_fingerprint(file) for name, file in value.items())
-
-
-def _is_name(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9_-]+\.[a-z]+", name) is not None and name != HEADER_NAME
-
-
-def _is_fingerprint(value: Any) -> bool:
-    return isinstance(value, dict) and _is_count(value.get("bytes")) and _is_digest(value.get("sha256"))
-
-
-def _are_tables(value: Any) -> bool:
-    return _are_files(value) and all(_is_count(table.get("rows")) for table in value.values())
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "sfl": _is_text,
-    "env": _is_text,
-    "observation_shape": _is_shape,
-    "action_count": _is_count,
-    "env_steps": _is_count,
-    "files": _are_files,
-}
-_SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {"kind": _is_kind, "tables": _are_tables, "digest": _is_digest}
-
-
-# ---- A checkpoint is a folder of plain files, complete or absent.
-#
-# last/                         everything that going on exactly needs
-#   format.json                 format number, environment, settings, step count, rows of the run's tables, size and
-#                               SHA-256 of every other file, and a SHA-256 of all that
-#   networks.safetensors  optimisers.safetensors  replay.safetensors
-#   graph.npz                   landmarks and edges
-#   generators.json             random generators, counters, running episodes
-#   poses.npy                   where the agent was at each environment step, float32 [N, 3]
-#   landmark_poses.npy          where each landmark was seen, float32 [L, 3]
-# 000200000/                    history: networks in half precision, graph, landmark poses
-# A slim copy has, where it was asked for, poses.npy as well.
-
-TENSOR_FILES = ("networks", "optimisers", "replay")
 LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
 """What only learning needs; the replay of a long run has gigabytes."""
+
+_ALWAYS = {"networks.safetensors", "graph.npz", "generators.json", "landmark_poses.npy"}
+NEEDED: dict[str, set[str]] = {
+    "full": _ALWAYS | set(LEARNING_FILES) | {"poses.npy"},
+    "small": _ALWAYS,
+    "slim": _ALWAYS,
+}
+"""Files of each kind."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +75,14 @@ class Checkpoint:
     run: dict[str, Any] = field(default_factory=dict)
     """The part that belongs to the run and not to the agent."""
     poses: Sequence[Array] = ()
-    """Of all environment steps, [n, 3] float32 in pieces."""
+    """Where the agent was at each environment step, [n, 3] float32 in pieces."""
     landmark_poses: Array = field(default_factory=lambda: np.zeros((0, 3), np.float32))  # [L, 3]
     tables: dict[str, Any] = field(default_factory=dict)
     """By file name what `CsvTable.kept` says of the rows that were written up to here."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the run: what its agent was made with."""
+    """What the agent of the run was made with."""
+    format: int = FORMAT
+    """The format number of the files that it was loaded from."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
@@ -198,7 +92,10 @@ def save(folder: Path, checkpoint: Checkpoint, kind: Kind = "full") -> None:
     try:
         draft.mkdir(parents=True)
         _write_files(draft, checkpoint, kind)
-        _swap(draft, folder, old)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(draft, folder)
+        flush(folder.parent)
     except (OSError, SafetensorError) as error:
         if not has_no_room(error):
             raise
@@ -221,13 +118,6 @@ def _write_poses(path: Path, pieces: Sequence[Array]) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         for piece in pieces:
             file.write(np.ascontiguousarray(piece, "<f4").data)
-
-
-def _swap(draft: Path, folder: Path, old: Path) -> None:
-    if folder.exists():
-        os.rename(folder, old)
-    os.rename(draft, folder)
-    flush(folder.parent)
 
 
 def _write_files(draft: Path, checkpoint: Checkpoint, kind: Kind) -> None:
@@ -269,26 +159,55 @@ def _header(checkpoint: Checkpoint, kind: Kind) -> Header:
     }
 
 
-def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Checkpoint:
-    """Read a checkpoint after checking that it is whole, of this format and made in this environment.
+def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    # safetensors writes the memory as it lies; ascontiguousarray would turn scalars into vectors.
+    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
 
-    Without `learning`, what only learning needs is neither read nor checked.
+
+def _half(array: Array) -> Array:
+    return array.astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")
+
+
+def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Checkpoint:
+    """Read a checkpoint after checking that it is whole, of a known format and made in this environment.
+
+    Without `learning`, what only learning needs is neither read nor checked; of an older format it is never read.
     """
     folder = present(folder)
-    header = _checked_header(folder, () if learning else LEARNING_FILES)
-    if header["format"] != FORMAT:
-        _say_that_it_is_old(folder)
+    header = _header_of(folder)
+    if header["format"] == UNSIGNED:
+        _say_that_it_is_unsigned(folder)
+    learning = learning and header["format"] == FORMAT
+    _check_files(folder, header, () if learning else LEARNING_FILES)
     _check_environment(folder, header, env_id, spec)
-    wanted = TENSOR_FILES if learning else TENSOR_FILES[:1]
+    files: dict[str, dict[str, Any]] = header["files"]
+    has_poses = "poses.npy" in files
     try:
-        tensors = {name: _read_tensors(folder, f"{name}.safetensors", header) for name in wanted}
-        graph = read_arrays(folder / "graph.npz", _size(folder / "graph.npz"))
+        tensors = {
+            name: dict(load_file(folder / f"{name}.safetensors")) if f"{name}.safetensors" in files else {}
+            for name in (("networks", "optimisers", "replay") if learning else ("networks",))
+        }
+        graph = read_arrays(folder / "graph.npz", files["graph.npz"]["bytes"])
         texts = _read_texts(folder / "generators.json")
-        landmarks = read_array(folder / "landmark_poses.npy", _size(folder / "landmark_poses.npy"))
-        walked = "poses.npy" in header["files"]
-        poses = (
-            read_array(folder / "poses.npy", _size(folder / "poses.npy")) if walked else np.zeros((0, 3), np.float32)
-        )
+        landmarks = read_array(folder / "landmark_poses.npy", files["landmark_poses.npy"]["bytes"])
+        poses = np.zeros((0, 3), np.float32)
+        if has_poses:
+            poses = read_array(folder / "poses.npy", files["poses.npy"]["bytes"])
     except (OSError, ValueError, KeyError, FileError, SafetensorError) as error:
         raise _broken(folder, f"cannot be read ({error})") from error
     for name, rows in (("landmark_poses.npy", landmarks), ("poses.npy", poses)):
@@ -296,9 +215,31 @@ def load(folder: Path, env_id: str, spec: EnvSpec, learning: bool = True) -> Che
             raise _broken(folder, f"is damaged: {name} holds no places [N, 3]")
     if texts["run"] and poses.shape != (header["env_steps"], 3):  # an agent saved by itself has none
         raise _broken(folder, f"is damaged: it has {len(poses)} poses of {header['env_steps']} steps")
-    state = AgentState(**tensors, graph=graph, generators=texts["generators"], counters=texts["counters"])
-    steps, noted = header["env_steps"], (header["tables"], header["settings"])
-    return Checkpoint(state, env_id, spec, steps, texts["run"], (poses,) if walked else (), landmarks, *noted)
+    generators = texts["generators"] if header["format"] == FORMAT else {}
+    return Checkpoint(
+        AgentState(**tensors, graph=graph, generators=generators, counters=texts["counters"]),
+        env_id,
+        spec,
+        header["env_steps"],
+        run=texts["run"],
+        poses=(poses,) if has_poses else (),
+        landmark_poses=landmarks,
+        tables=header["tables"],
+        settings=header["settings"],
+        format=header["format"],
+    )
+
+
+def require_resumable(folder: Path, loaded: Checkpoint) -> None:
+    """Refuse to resume what has another format, or lacks a part that going on exactly needs."""
+    if loaded.format != FORMAT:
+        raise CheckpointError(
+            f"Checkpoint {folder} is of format {loaded.format}, this version of sfl resumes format {FORMAT} only: it "
+            "can be evaluated and drawn. Resume it with the version that made it, or train the run again."
+        )
+    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
+    if missing := sorted(needed - set(loaded.run)):
+        raise CheckpointError(f"Checkpoint {folder} lacks the keys {missing} in generators.json.")
 
 
 def _read_texts(file: Path) -> dict[str, dict[str, Any]]:
@@ -335,32 +276,21 @@ def read_files(folder: Path, names: Iterable[str]) -> tuple[Header, dict[str, by
     return header, found
 
 
-def present(folder: Path) -> Path:
-    """The folder, or the one a crash between two renames left in its place."""
-    old = folder.with_name(folder.name + ".old")
-    if folder.is_dir():
-        return folder
-    if old.is_dir():
-        return old
-    raise _broken(folder, "does not exist")
+def load_agent(agent: Agent, folder: Path, loaded: Checkpoint) -> None:
+    """Give a fresh agent the state in a checkpoint, once it is known to fit.
 
-
-def tidy(checkpoints: Path) -> None:
-    """Remove drafts of processes that were killed, and give one whose rename was not completed its name back."""
-    for draft in checkpoints.glob("*.tmp"):
-        shutil.rmtree(draft)
-    for old in checkpoints.glob("*.old"):
-        folder, draft = old.with_suffix(""), old.with_suffix(".tmp")
-        if folder.exists():
-            old.rename(draft)  # never a checkpoint of which only some files are gone
-            shutil.rmtree(draft)
-        else:
-            old.rename(folder)
-
-
-def exists(folder: Path) -> bool:
-    """There is one, whole or not."""
-    return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()
+    What small and slim checkpoints leave out stays as it is: enough to act, not to go on training exactly.
+    """
+    fresh = agent.state_dict()
+    check_keys(folder, loaded.agent.networks, fresh.networks)
+    check_state(folder, loaded.agent, fresh)
+    networks = {
+        name: array.astype(fresh.networks[name].dtype, copy=False) for name, array in loaded.agent.networks.items()
+    }
+    parts = [part.name for part in fields(fresh) if part.name != "networks"]
+    absent = {name: getattr(fresh, name) for name in parts if not getattr(loaded.agent, name)}
+    del fresh  # with a whole replay
+    agent.load_state_dict(replace(loaded.agent, networks=networks, **absent))
 
 
 def check_keys(folder: Path, loaded: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
@@ -409,12 +339,6 @@ def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return len(shape) == len(expected) and all(fixed in (0, length) for length, fixed in pairs)
 
 
-@functools.cache
-def _say_that_it_is_old(folder: Path) -> None:
-    """Once, however often a program reads it."""
-    note(f"Checkpoint {folder} is of an older format, which does not protect its own header; it is read as it is.")
-
-
 def _header_of(folder: Path) -> Header:
     try:
         return read_header(folder)
@@ -422,8 +346,7 @@ def _header_of(folder: Path) -> Header:
         raise _broken(folder, str(error)) from error
 
 
-def _checked_header(folder: Path, but: Sequence[str]) -> Header:
-    header = _header_of(folder)
+def _check_files(folder: Path, header: Header, but: Sequence[str]) -> None:
     for name, expected in header["files"].items():
         if name in but:
             continue
@@ -434,7 +357,6 @@ def _checked_header(folder: Path, but: Sequence[str]) -> Header:
             raise _broken(folder, f"is damaged: {name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
         if _fingerprint(path)["sha256"] != expected["sha256"]:
             raise _broken(folder, f"is damaged: {name} does not have the contents it was saved with")
-    return header
 
 
 def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spec: EnvSpec) -> None:
@@ -444,6 +366,139 @@ def _check_environment(folder: Path, header: Mapping[str, Any], env_id: str, spe
         names = ("environment {}", "observations {}", "{} actions")
         made, now = (", ".join(map(str.format, names, values)) for values in (found, expected))
         raise CheckpointError(f"Checkpoint {folder} was made in another environment: {made}; here: {now}.")
+
+
+@functools.cache
+def _say_that_it_is_unsigned(folder: Path) -> None:
+    """Once, however often a program reads it."""
+    note(f"Checkpoint {folder} is of an older format, which does not protect its own header; it is read as it is.")
+
+
+def sign_header(header: Header) -> Header:
+    """The header with a digest of all its fields."""
+    return {**header, "digest": _digest(header)}
+
+
+def _digest(header: Header) -> str:
+    body = {name: value for name, value in header.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def read_header(folder: Path) -> Header:
+    """The header of a checkpoint; a ValueError says what is wrong with it, as the end of a sentence about it.
+
+    One of the format without a digest gets the kind that its files show, and no tables.
+    """
+    header = _parsed(folder / HEADER_NAME)
+    found = header.get("format")
+    if found not in (FORMAT, *OLDER) or type(found) is not int:
+        raise ValueError(f"has format {_short(found)}, this version of sfl reads format {FORMAT}")
+    fields = _FIELDS | ({} if found == UNSIGNED else _SIGNED_FIELDS)
+    if missing := sorted(set(fields) - set(header)):
+        raise ValueError(f"lacks the keys {missing} in {HEADER_NAME}")
+    for name, fits in fields.items():
+        if not fits(header[name]):
+            raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header[name])} as {name}")
+    if header.get("digest") != (None if found == UNSIGNED else _digest(header)):
+        raise ValueError(f"is damaged: {HEADER_NAME} is not what it was saved with")
+    header.setdefault("settings", {})  # not in those that were made before there was this field
+    if not isinstance(header["settings"], dict):
+        raise ValueError(f"is damaged: {HEADER_NAME} has {_short(header['settings'])} as settings")
+    if found == UNSIGNED:
+        header |= {"kind": "full" if set(LEARNING_FILES) & set(header["files"]) else "slim", "tables": {}}
+    if missing := sorted(NEEDED[header["kind"]] - set(header["files"])):
+        raise ValueError(f"is damaged: {HEADER_NAME} lacks the files {missing}")
+    return header
+
+
+def _parsed(file: Path) -> Header:
+    try:
+        header = json.loads(read_bytes(file), object_pairs_hook=_unique, parse_constant=_no_number)
+    except (OSError, FileError, ValueError, RecursionError) as error:
+        raise ValueError(f"has no readable {HEADER_NAME}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"has no readable {HEADER_NAME}")
+    return header
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+def _short(value: Any) -> str:
+    """A value, cut to the length at which an error may quote it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of more digits than Python turns into text; too deep
+        text = f"something of the type {type(value).__name__}"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _are_files(value: Any) -> bool:
+    """Names in this folder, with the size and the digest of each."""
+    return isinstance(value, dict) and all(
+        re.fullmatch(r"[A-Za-z0-9_-]+\.[a-z]+", name) is not None
+        and name != HEADER_NAME
+        and isinstance(file, dict)
+        and _is_count(file.get("bytes"))
+        and isinstance(file.get("sha256"), str)
+        and re.fullmatch("[0-9a-f]{64}", file["sha256"]) is not None
+        for name, file in value.items()
+    )
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "sfl": lambda value: isinstance(value, str),
+    "env": lambda value: isinstance(value, str),
+    "observation_shape": lambda value: isinstance(value, list) and all(map(_is_count, value)),
+    "action_count": _is_count,
+    "env_steps": _is_count,
+    "files": _are_files,
+}
+_SIGNED_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "kind": lambda value: isinstance(value, str) and value in NEEDED,
+    "tables": lambda value: _are_files(value) and all(_is_count(table.get("rows")) for table in value.values()),
+    "digest": lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+}
+
+
+def present(folder: Path) -> Path:
+    """The folder, or the one a crash between two renames left in its place."""
+    old = folder.with_name(folder.name + ".old")
+    if folder.is_dir():
+        return folder
+    if old.is_dir():
+        return old
+    raise _broken(folder, "does not exist")
+
+
+def tidy(checkpoints: Path) -> None:
+    """Remove drafts of processes that were killed, and give one whose rename was not completed its name back."""
+    for draft in checkpoints.glob("*.tmp"):
+        shutil.rmtree(draft)
+    for old in checkpoints.glob("*.old"):
+        folder, draft = old.with_suffix(""), old.with_suffix(".tmp")
+        if folder.exists():
+            old.rename(draft)  # never a checkpoint of which only some files are gone
+            shutil.rmtree(draft)
+        else:
+            old.rename(folder)
+
+
+def exists(folder: Path) -> bool:
+    """Whether there is a checkpoint of that name, whole or not."""
+    return folder.is_dir() or folder.with_name(folder.name + ".old").is_dir()
 
 
 def _broken(folder: Path, what: str) -> CheckpointError:
@@ -463,45 +518,13 @@ def last_good(checkpoints: Path, but: Path) -> Path | None:
 def _whole_steps(folder: Path) -> int | None:
     try:
         header = read_header(folder)
-        whole = all(_is(folder / name, expected) for name, expected in header["files"].items())
+        whole = all(
+            # The size is asked first, as a pipe or a device may have no end.
+            (folder / name).is_file()
+            and (folder / name).stat().st_size == expected["bytes"]
+            and _fingerprint(folder / name) == expected
+            for name, expected in header["files"].items()
+        )
     except (OSError, ValueError):
         return None
     return int(header["env_steps"]) if whole else None
-
-
-def _is(path: Path, expected: Mapping[str, Any]) -> bool:
-    """A file of this size and these contents; the size is asked first, as a pipe or a device may have no end."""
-    return path.is_file() and path.stat().st_size == expected["bytes"] and _fingerprint(path) == expected
-
-
-def _size(path: Path) -> int:
-    """Its contents were checked: it may be as large as it is."""
-    return path.stat().st_size
-
-
-def _read_tensors(folder: Path, name: str, header: Header) -> dict[str, Array]:
-    return dict(load_file(folder / name)) if name in header["files"] else {}
-
-
-def _contiguous(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    # safetensors writes the memory as it lies; ascontiguousarray would turn scalars into vectors.
-    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
-
-
-def _half(array: Array) -> Array:
-    return array.astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, default=_plain) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"a checkpoint's JSON cannot hold {type(value).__name__}")

@@ -1,27 +1,32 @@
-"""Evaluate a run that is on disk: its own levels again, or a start and goal of the user's."""
+"""Evaluation on demand: a run that is on disk, or any method that has the agent protocol.
+
+First `evaluate_run`: the run's own levels again, or a start and goal of the user's, and the table of outcomes. Then the
+public `sfl.tasks_of` and `sfl.evaluate`, by which methods are compared on the same tasks in the same worlds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 
-from sfl.api import Agent, Array, EnvSpec, Explanation, Observation, Policy
+from sfl.api import Agent, Array, Decision, EnvSpec, Observation, Policy
 from sfl.config import require
 from sfl.errors import UsageError
 from sfl.run.chance import OUTCOMES, beside_text, is_random, random_rows, share_of, shown
 from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, Label, eval_tasks
-from sfl.run.evaluate import evaluate as pose
-from sfl.run.folder import LAST, LoadedRun, config_spec, env_spec, load_run
+from sfl.run.evaluate import evaluate as evaluate_tasks
+from sfl.run.folder import LAST, LoadedRun, load_run
 from sfl.run.goals import parse_pose, read_goal
 from sfl.run.settings import MOST_EPISODES, Experiment
-from sfl.run.worlds import MazeWorld
 from sfl.seeding import spawn
 from sfl.worlds import DoomConfig, EnvConfig, Pose, Task, draw_tasks, is_goal_env, make_env
+from sfl.worlds.config import is_config
+from sfl.worlds.gym import env_spec
 from sfl.worlds.session import Env
 
 GIVEN_EPISODES = 10
@@ -36,13 +41,19 @@ class Asked:
     tasks: list[Task]
 
     def rows(self) -> list[EpisodeRow]:
-        """What becomes of them."""
+        """Evaluate: one row for each task."""
         config = self.run.experiment
-        parallel = config.eval.parallel
-        return pose(self.run.agent, config.env, self.tasks, seed=self.run.seed, parallel=parallel, label=self.run.label)
+        return evaluate_tasks(
+            self.run.agent,
+            config.env,
+            self.tasks,
+            seed=self.run.seed,
+            parallel=config.eval.parallel,
+            label=self.run.label,
+        )
 
     def random_rows(self) -> list[EpisodeRow]:
-        """What the random policy makes of the same tasks; nothing beside a run of the random policy."""
+        """Rows of the random policy on the same tasks; none where the run is one of the random policy."""
         config = self.run.experiment
         if is_random(config.agent):
             return []
@@ -50,7 +61,7 @@ class Asked:
 
 
 def evaluate_run(path: Path | str, **words: Any) -> list[EpisodeRow]:
-    """Rows of a fresh evaluation, with the words of `ask`; the run's own files stay as they are."""
+    """Rows of a fresh evaluation, with the arguments of `ask`; the run's own files stay as they are."""
     return ask(path, **words).rows()
 
 
@@ -66,7 +77,7 @@ def ask(
     device: str = "auto",
     threads: int = 1,
 ) -> Asked:
-    """The tasks that these words choose, and the run as it was at a checkpoint."""
+    """The tasks that these arguments choose, and the run as it was at a checkpoint."""
     fits = 1 <= (1 if episodes is None else episodes) <= MOST_EPISODES
     require(fits, f"--episodes must be 1 to {MOST_EPISODES:,}, got {episodes}.")
     run = load_run(path, checkpoint, device, threads)
@@ -86,7 +97,7 @@ def _other_pairs(
 ) -> list[Task]:
     """Start-goal pairs from a file of the user's, or drawn from a seed."""
     env, config = run.experiment.env, run.experiment.eval
-    if not isinstance(env, DoomConfig):
+    if env.kind != "maze":
         raise UsageError("--pairs and --pairs-seed are for runs in ViZDoom; this run's tasks are chosen by --level.")
     levels = config.levels if level is None else (level,)
     wanted = replace(config, levels=levels, episodes=episodes or config.episodes, pairs_seed=pairs_seed)
@@ -94,10 +105,11 @@ def _other_pairs(
 
 
 def given_task(run: LoadedRun, goal: str | None, start: str | None) -> Task:
-    """One task from a user's words; what is not given is the paper's."""
-    if isinstance(run.experiment.env, DoomConfig):
-        return _given_in_maze(run.experiment.env, goal, start)
-    env = make_env(run.experiment.env)
+    """The task with a user's goal and start; the paper's where one is not given."""
+    config = run.experiment.env
+    if config.kind == "maze":
+        return _given_in_maze(config, goal, start)
+    env = make_env(config)
     target = None if goal is None else read_goal(goal, env)
     task = task_in(env, target, None if start is None else parse_pose(start, "--start"))
     env.close()
@@ -118,7 +130,7 @@ def _given_in_maze(config: DoomConfig, goal: str | None, start: str | None) -> T
     if goal is None or Path(goal).exists():
         raise UsageError("Give the goal in a maze as --goal x,y,degrees: a picture does not say when it is reached.")
     place = None if start is None else parse_pose(start, "--start")
-    return MazeWorld(config).given_task(parse_pose(goal, "--goal"), place)
+    return config.open().given_task(parse_pose(goal, "--goal"), place)
 
 
 def _default_task(env: Env, needs_goal: bool) -> Task:
@@ -150,8 +162,6 @@ def outcome_cells(rows: Sequence[EpisodeRow], random: Sequence[EpisodeRow] = ())
     return cells
 
 
-# ---- Methods side by side: the same tasks in the same worlds, posed to whatever has the agent protocol.
-
 POLICY_METHODS = ("begin_episode", "act", "explain")
 """What an evaluation calls; an agent also has `policy(seed)`, which gives a frozen copy with these."""
 
@@ -173,14 +183,14 @@ class TaskSet:
 
     def spec(self, env_count: int = 1) -> EnvSpec:
         """What a method may know of the world before its first step."""
-        return config_spec(self.env, env_count)
+        return self.env.spec(env_count)
 
 
 def tasks_of(experiment: Experiment, seed: int = 0, episodes: int | None = None) -> TaskSet:
     """What the run of an experiment with that seed is evaluated on; `episodes` on each level, by default as many."""
     if not isinstance(experiment, Experiment):
         raise UsageError(f"tasks_of takes an experiment, got {experiment!r}; sfl.experiments.get(NAME) gives one.")
-    _require_seed(seed)
+    require_seed(seed)
     fits = episodes is None or isinstance(episodes, int | np.integer)
     require(fits, f"episodes must be a number, got {episodes!r:.60}.")
     config = experiment.eval if episodes is None else replace(experiment.eval, episodes=episodes)
@@ -204,17 +214,19 @@ def evaluate(
     """
     listed, where = _world_of(tasks, worlds)
     _require_methods(agent)
-    _require_seed(seed)
+    require_seed(seed)
     fits = parallel is None or (isinstance(parallel, int | np.integer) and parallel >= 1)
     require(fits, f"parallel must be 1 or more, got {parallel!r:.60}.")
     at_once = parallel or (tasks.parallel if isinstance(tasks, TaskSet) else TaskSet.parallel)
-    spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else config_spec(where)
+    spec = env_spec(where[0], len(where)) if isinstance(where, Sequence) else where.spec()
     checked = CheckedAgent(agent, spec)
-    return pose(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
+    return evaluate_tasks(checked, where, listed, seed=seed, parallel=at_once, label=Label(agent=name, seed=seed))
 
 
-def _require_seed(seed: Any) -> None:
-    require(isinstance(seed, int) and seed >= 0, f"seed must be 0 or more, got {seed!r}.")
+def require_seed(seed: Any) -> None:
+    """Refuse what is no seed; the command line has its own check."""
+    whole = isinstance(seed, int | np.integer)
+    require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
 
 
 def _world_of(
@@ -238,7 +250,7 @@ def _checked(worlds: Any) -> EnvConfig | Sequence[Env] | None:
     several = isinstance(worlds, Sequence) and len(worlds) > 0 and all(isinstance(env, gymnasium.Env) for env in worlds)
     if several:
         _require_goals(worlds)
-    if worlds is None or several or isinstance(worlds, get_args(EnvConfig)):
+    if worlds is None or several or is_config(worlds):
         return cast(EnvConfig | Sequence[Env] | None, worlds)
     raise UsageError(f"worlds must be a configuration or environments, at least one, got {worlds!r}.")
 
@@ -250,7 +262,7 @@ def _require_goals(envs: Sequence[gymnasium.Env[Any, Any]]) -> None:
 
 
 def _require_methods(agent: Any) -> None:
-    """Of an agent or a policy; what an agent's `policy` gives is looked at when it is there."""
+    """Refuse what is neither an agent nor a policy; what an agent's `policy` returns is checked when it is there."""
     if isinstance(agent, type):
         raise UsageError(f"{agent.__name__} is a class; give an object of it.")
     if not callable(getattr(agent, "policy", None)):
@@ -284,7 +296,7 @@ class CheckedAgent:
         self._agent.begin_episode(env_index, goal)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
-        """Handed on; one whole number for each environment must come back, each an action that there is."""
+        """The agent's actions, which must be one whole number for each environment, each an action of the world."""
         actions = np.asarray(self._agent.act(observations, env_indices))
         count = self._spec.action_count
         if actions.shape != (len(env_indices),) or not np.issubdtype(actions.dtype, np.integer):
@@ -294,10 +306,10 @@ class CheckedAgent:
             raise UsageError(f"{self._name}.act must return actions from 0 to {count - 1}, got {actions.tolist()}.")
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """Handed on."""
         explained = self._agent.explain(env_index)
-        if not isinstance(explained, Explanation):
+        if not isinstance(explained, Decision):
             kind = type(explained).__name__
-            raise UsageError(f"{self._name}.explain must return an sfl.api.Explanation, got {kind}.")
+            raise UsageError(f"{self._name}.explain must return an sfl.api.Decision, got {kind}.")
         return explained

@@ -1,8 +1,8 @@
 """What a run's own files say of why it failed: one line, with what it most likely means and which option to try.
 
-`diagnose` is a pure function of facts; `read_facts` gathers them from a run folder. Good runs have no findings. The
-thresholds are loose on purpose: whoever reads a finding should be able to rely on it. docs/reference/troubleshooting.md has a
-section for each.
+`diagnose` is a pure function of facts, with one function for each finding; `read_facts`, further down, gathers the
+facts from a run folder. Good runs have no findings. The thresholds are loose on purpose: a finding should be reliable.
+docs/reference/troubleshooting.md has a section for each.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from sfl.api import Array
 from sfl.errors import CheckpointError, FileError, UsageError
 from sfl.files import array_in, arrays_in, read_json
 from sfl.run import checkpoint
-from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of
-from sfl.run.evaluate import EpisodeRow, wilson
-from sfl.run.exams import EXAM, read_exam
+from sfl.run.chance import RANDOM, Share, interval_text, read_random, share_of, wilson
+from sfl.run.evaluate import EpisodeRow
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
-from sfl.worlds.exam import NEVER_TWICE
+from sfl.worlds.exam import EXAM_FILE, NEVER_TWICE, read_exam
 
 PAGE = "docs/reference/troubleshooting.md"
 
@@ -43,7 +42,7 @@ OUTSIDE = 0.5
 """Share of landmarks that no edge joins with the largest part of the graph, above which it counts as in pieces."""
 
 LOCALIZED = 0.05
-"""Share of an evaluation's decisions; below it nobody is localized."""
+"""Share of an evaluation's decisions; below it the agent counts as never localized."""
 
 UNSEEN = 0.5
 """Share of the exam's goals; above it the exam asks for what training never saw."""
@@ -65,7 +64,7 @@ class Facts:
     """What is known of a run; None where it is not known or does not apply."""
 
     landmarks: int | None = None
-    """Landmarks that somebody may be localized to."""
+    """Landmarks that the agent may be localized to."""
     edges: int | None = None
     outside: float | None = None
     """Share of the landmarks outside the largest part of the graph."""
@@ -79,16 +78,16 @@ class Facts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The run's settings by the names of their options, such as `agent.landmarks.limit`."""
     never_twice: bool = False
-    """Chance changes all that is seen, where goals have to be equalled."""
+    """Observations never come twice, although a goal counts as reached only by an equal one."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that most likely keeps a run from succeeding."""
+    """A fact that most likely keeps a run from succeeding."""
 
     name: str
     says: str
-    """What is so, with its number."""
+    """The fact, with its number."""
     likely: str
     """What it most likely means."""
     option: str
@@ -131,7 +130,7 @@ def _graph(facts: Facts) -> Finding | None:
 
 
 def _has_few(facts: Facts, landmarks: int) -> bool:
-    """A tiny world needs few; where its size is not known, success tells."""
+    """Whether there are too few landmarks for the size of the world; where that is not known, success decides."""
     if landmarks < 2:
         return True
     if facts.states is not None:
@@ -212,7 +211,7 @@ def _beats_random(level: Level) -> bool:
 
 
 def _too_easy(level: Level) -> bool:
-    """Not even a method that always succeeds could be told from chance by so many episodes."""
+    """Whether so many episodes could not tell even a method that always succeeds from chance."""
     return (
         wilson(level.episodes, level.episodes)[0] <= level.random.interval[1] and level.percent >= level.random.percent
     )
@@ -241,11 +240,8 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-# ---- facts
-
-
 def read_facts(path: Path) -> Facts:
-    """From the files of a run folder; what is missing or cannot be read there is not known."""
+    """The facts in the files of a run folder; a file that is missing or cannot be read leaves its facts unknown."""
     folder = RunFolder(path)
     settings = read_settings(folder)
     own, random = read_episodes(folder.episodes), read_random(path)
@@ -264,12 +260,12 @@ def read_facts(path: Path) -> Facts:
         unseen,
         levels_of(own, random),
         settings,
-        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM),
+        unseen is not None and unseen > UNSEEN and _never_twice(path / EXAM_FILE),
     )
 
 
 def _never_twice(file: Path) -> bool:
-    """What the exam of a run says of it."""
+    """Whether the exam of a run says that its observations never come twice."""
     try:
         return NEVER_TWICE in read_exam(file).note
     except UsageError:  # there is none, or it cannot be read: other commands say so
@@ -352,7 +348,7 @@ def _shape(graph: Mapping[str, Array]) -> tuple[int | None, int | None, float | 
 
 
 def _distinct(poses: Array | None) -> int | None:
-    """Of the poses [N, 3] of training, where they are known."""
+    """How many distinct poses are among those of training [N, 3]; None where they are not known."""
     if poses is None:
         return None
     known = poses[np.isfinite(poses).all(1)]

@@ -1,4 +1,7 @@
-"""How sure a share of successes is."""
+"""Evaluation: tasks are posed to a frozen policy, and a row is written of what became of each.
+
+First what a row holds, then `evaluate`, then the queue of tasks, and what metrics a set of rows makes.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,22 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
 from sfl.api import Agent, Episode, Policy, Session, Step
 from sfl.errors import SflError
 from sfl.run.log import note
 from sfl.run.rollout import rollout
 from sfl.run.settings import EvalConfig
-from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, spawn
 from sfl.worlds import EnvConfig, Task
 from sfl.worlds.session import Env, EnvSession
 
-
-def wilson(successes: int, tries: int) -> tuple[float, float]:
-    """95% confidence interval of a share, in percent: Wilson's, which has a width even where all or none succeed."""
-    z = float(stats.norm.ppf(0.975))
-    share, weight = successes / tries, z * z / tries
-    middle = (share + weight / 2) / (1 + weight)
-    half = z / (1 + weight) * ((share * (1 - share) + weight / 4) / tries) ** 0.5
-    # At the ends it is exact, whatever rounding makes of it.
-    low, high = 0.0 if successes == 0 else middle - half, 1.0 if successes == tries else middle + half
-    return 100 * low, 100 * high
-
-
-# ---- Evaluation: pose tasks to a frozen policy and write down what became of each.
+if TYPE_CHECKING:
+    from sfl.worlds.doom.world import MazeWorld
+    from sfl.worlds.world import EnvironmentWorld
 
 NOT_TRIVIAL = ("not trivial", "their success %")
 """Headings of the columns without the tasks whose goal lies within reach of their start."""
@@ -100,10 +91,11 @@ def evaluate(
     """
     if not tasks:
         return []
-    policy, queue = pose(agent, tasks, seed)
+    policy, queue = freeze(agent, tasks, seed)
     label = label or Label(seed=seed)
     if isinstance(worlds, Sequence):
-        return _play(policy, EnvSession(worlds, queue), tasks, queue, _columns_of(worlds[0], label), watch)
+        shared = {**asdict(label), "env": env_name(worlds[0]), "maze": "", "spawn": ""}
+        return _play(policy, EnvSession(worlds, queue), tasks, queue, shared, watch)
     world = open_world(worlds)
     spawned = getattr(worlds, "spawn", "")
     shared = {**asdict(label), "env": worlds.id, "maze": world.maze, "spawn": spawned}
@@ -118,8 +110,8 @@ def evaluate(
         session.close()
 
 
-def pose(agent: Agent | Policy, tasks: Sequence[Task], seed: int) -> tuple[Policy, TaskQueue]:
-    """Whoever is asked, an agent as its frozen policy, and the episodes; all chance in both comes from `seed`."""
+def freeze(agent: Agent | Policy, tasks: Sequence[Task], seed: int) -> tuple[Policy, TaskQueue]:
+    """The policy that is evaluated, an agent's frozen one, and the episodes; all chance in both comes from `seed`."""
     rng = spawn(seed, ["eval"])["eval"]
     policy: Policy = agent.policy(draw_seed(rng)) if hasattr(agent, "policy") else agent
     return policy, TaskQueue(tasks, rng)
@@ -137,7 +129,12 @@ def _play(
     rows = dict(solved or {})
     lost: set[int] = set()
     for step in rollout(policy, session):
-        lost.update(_without_route(step, policy))
+        envs = step.transitions.env_indices.tolist()
+        lost.update(
+            episode.number
+            for episode, env in zip(step.episodes, envs, strict=True)
+            if not policy.explain(env).route_found
+        )
         if watch is not None:
             watch(step, policy)
         for row in step.ended:
@@ -183,15 +180,9 @@ class TaskQueue:
         self._waiting.append(number)
 
 
-def _without_route(step: Step, policy: Policy) -> Iterable[int]:
-    for episode, env_index in zip(step.episodes, step.transitions.env_indices, strict=True):
-        if not policy.explain(int(env_index)).route_found:
-            yield episode.number
-
-
-def _columns_of(env: Env, label: Label) -> dict[str, Any]:
-    name = type(env.unwrapped).__name__ if env.spec is None else env.spec.id
-    return {**asdict(label), "env": name, "maze": "", "spawn": ""}
+def env_name(env: Env) -> str:
+    """How rows call an environment: its id, else its class."""
+    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
 
 
 def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bool = False) -> EpisodeRow:
@@ -204,6 +195,15 @@ def _row(shared: dict[str, Any], task: Task, reached: bool, steps: int, lost: bo
         steps=steps,
         outcome="reached" if reached else "no_route" if lost else "timeout",
     )
+
+
+def open_world(config: EnvConfig, run: Path | None = None) -> EnvironmentWorld | MazeWorld:
+    """The world of a configuration; a maze that cannot be read is refused here.
+
+    `run` is the folder in which a run wrote its tasks down; without one, or where they are not there, they are found
+    anew.
+    """
+    return config.open(run, note)
 
 
 def eval_tasks(env_config: EnvConfig, config: EvalConfig, seed: int, run: Path | None = None) -> list[Task]:

@@ -1,4 +1,8 @@
-"""The folder of a run: where everything is, and how to get a finished or broken-off run back."""
+"""The folder of a run: where everything is, and how to get a finished or broken-off run back.
+
+In this order: names of files, making a new folder, config.json, the lock on a folder, a run read back (`load_run`), its
+evaluation rows, and a slim copy of it (`export`).
+"""
 
 from __future__ import annotations
 
@@ -10,33 +14,30 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from sfl.api import Agent, AgentState, Array, EnvSpec
-from sfl.config import MOST, from_json, require, to_json
+from sfl.api import Agent, Array, EnvSpec
+from sfl.config import FORMER_KINDS, MOST, from_json, require, to_json
 from sfl.errors import CheckpointError, FileError, UsageError
-from sfl.files import MEGABYTE, read_json, read_text, write_text
+from sfl.files import MEGABYTE, copy_file, read_json, read_text, write_text
+from sfl.old_names import new_name
 from sfl.registry import AgentConfig, agent_name, make_agent
 from sfl.run import checkpoint, inputs
-from sfl.run import checkpoint as checkpoint_header
 from sfl.run.evaluate import EPISODE_COLUMNS, EpisodeRow, Label, eval_tasks
-from sfl.run.log import CsvTable, damage, note, read_columns
+from sfl.run.log import MOST_ROWS, CsvTable, damage, note, read_columns
 from sfl.run.machine import prepare
 from sfl.run.metrics import columns
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env, world_name
-from sfl.worlds.doom.protocol import ACTIONS
-from sfl.worlds.doom.workers import FRAME_SHAPE
-from sfl.worlds.session import Env
+from sfl.worlds import Task
 
 LAST = "last"
 
 MOST_EPISODES = 256 * MEGABYTE
-"""Of rows of evaluation episodes: two million."""
+"""Bytes of a table of evaluation episodes that are read: two million rows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class RunFolder:
         return self.checkpoints / f"{env_steps:09d}"
 
     def history_names(self) -> list[str]:
-        """Of the small checkpoints there are, in order; folders that are called otherwise are not ours."""
+        """Names of the small checkpoints, in order; folders with other names are not ours."""
         names = (path.name for path in self.checkpoints.glob("*"))
         return sorted(name for name in names if name.isascii() and name.isdigit())
 
@@ -116,7 +117,7 @@ def create(path: Path, experiment: Experiment, seed: int, facts: dict[str, Any])
         _start_over(path, experiment, seed)
     try:
         write_text(path / "system.json", json.dumps(facts, indent=2) + "\n")
-        inputs.keep(path, experiment)
+        inputs.copy_inputs(path, experiment)
         write_text(path / "config.json", _settings(experiment, seed))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
@@ -130,7 +131,7 @@ def _settings(experiment: Experiment, seed: int) -> str:
 
 def _start_over(path: Path, experiment: Experiment, seed: int) -> None:
     """Empty the folder of the same run, which was killed before its first checkpoint."""
-    with held(path):
+    with locked(path):
         _require_the_same_without_a_checkpoint(path, experiment, seed)
         for part in path.iterdir():
             shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -142,7 +143,7 @@ BEFORE_CONFIG = ("system.json", inputs.FOLDER)
 
 
 def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, seed: int) -> None:
-    """Nothing is lost when this run starts over in this folder."""
+    """Refuse to start over in a folder where something would be lost by it."""
     run, elsewhere = RunFolder(path), "choose another --runs-dir"
     if has_checkpoint(run):
         raise UsageError(f"Run folder {path} exists already; continue it with `sfl resume {path}` or {elsewhere}.")
@@ -160,7 +161,7 @@ def _require_the_same_without_a_checkpoint(path: Path, experiment: Experiment, s
 
 
 def _text(file: Path) -> str:
-    """What a file holds; nothing where that is no text."""
+    """The text in a file; empty where it holds none."""
     try:
         return read_text(file)
     except FileError:
@@ -174,17 +175,17 @@ def _steps_with_rows(path: Path) -> float:
 
 
 def has_checkpoint(run: RunFolder) -> bool:
-    """One to go on from was completed, whole or not by now; of a first save that was cut off there is only history."""
+    """Whether a checkpoint to go on from was ever completed; a first save that was cut off leaves only history."""
     return run.checkpoints.exists() and (checkpoint.exists(run.last) or len(_parts(run.checkpoints)) > 1)
 
 
 def _parts(folder: Path) -> list[Path]:
-    """What is in a folder, drafts left out."""
+    """Files and folders in a folder, drafts left out."""
     return [part for part in folder.iterdir() if part.suffix != ".tmp"]
 
 
 def tidy(run: RunFolder) -> None:
-    """Remove what a process that was killed left half-written; nobody writes to the folder now."""
+    """Remove what a process that was killed left half-written; call it while the folder is locked."""
     if run.checkpoints.is_dir():
         checkpoint.tidy(run.checkpoints)
     for draft in run.path.glob("*.tmp"):
@@ -196,14 +197,15 @@ def read_config(path: Path | str) -> tuple[Experiment, int]:
     file = RunFolder(Path(path)).config
     if not os.path.isfile(file):  # unlike Path.is_file() it says no to a name that is too long
         given = f"{path!s:.300} is not a run folder (it has no config.json)"
-        raise UsageError(f"{given}; give e.g. runs/sfl-fourroom/seed-0000.")
+        raise UsageError(f"{given}; give e.g. runs/fourroom-sfl/seed-0000.")
     body = read_json(file)
     known = isinstance(body, dict) and {"experiment", "seed"} <= body.keys()
     if not known:
         raise FileError(f"{file} is no config.json of a run: it must hold an experiment and a seed.")
     seed: int = from_json(int, body["seed"], f"{file}: seed")
     require(seed >= 0, f"{file}: seed must be 0 or more, got {seed}.")
-    return from_json(Experiment, body["experiment"], str(file)), seed
+    experiment: Experiment = from_json(Experiment, body["experiment"], str(file))
+    return replace(experiment, name=new_name(experiment.name)), seed
 
 
 def settings_of(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -223,9 +225,26 @@ def _named(name: str, value: Any) -> dict[str, Any]:
     return {key: one for part, inner in value.items() for key, one in _named(f"{name}.{part}", inner).items()}
 
 
+def _by_present_names(noted: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint noted, where its agent's settings were of a class that is gone."""
+    former = FORMER_KINDS.get(noted.get("agent.kind", ""))
+    if former is None:
+        return dict(noted)
+    body: dict[str, Any] = {}
+    for name, value in noted.items():
+        first, *parts, last = name.split(".") if "." in name else ("", name)
+        if first == "agent":
+            part = body
+            for word in parts:
+                part = part.setdefault(word, {})
+            part[last] = value
+    others = {name: value for name, value in noted.items() if not name.startswith("agent.")}
+    return others | _named("agent", former(body))
+
+
 def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> None:
     """The settings are those that a checkpoint was made with, as far as it and this version know of them."""
-    found = settings_of(*read_config(run.path))
+    found, noted = settings_of(*read_config(run.path)), _by_present_names(noted)
     for name, value in found.items():
         if name in noted and noted[name] != value:
             raise CheckpointError(
@@ -235,7 +254,7 @@ def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> 
 
 
 def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int]:
-    """The same with the run's own copies in place of files, so that it can be made again wherever it lies now.
+    """`read_config` with the run's own copies in place of files, so that it can be made again wherever it lies now.
 
     With `whole` a file that is missing or another one is an error; without, nothing is asked of them.
     """
@@ -244,7 +263,7 @@ def usable_config(path: Path | str, whole: bool = True) -> tuple[Experiment, int
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """One process at a time makes a run: two would mix their rows. The lock, on the folder, ends with the process."""
     folder = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # in its place may be a pipe
     try:
@@ -258,27 +277,9 @@ def held(path: Path) -> Iterator[None]:
 
 
 def require_idle(path: Path) -> None:
-    """Nobody makes the run in this folder."""
-    with held(path):
+    """Refuse a folder that another process writes to."""
+    with locked(path):
         pass
-
-
-def env_spec(env: Env, env_count: int) -> EnvSpec:
-    """What an agent may know of an environment."""
-    space: Any = env.observation_space
-    seen = space["observation"]
-    action_space: Any = env.action_space
-    return EnvSpec(tuple(seen.shape), str(np.dtype(seen.dtype)), int(action_space.n), env_count)
-
-
-def config_spec(config: EnvConfig, env_count: int = 1) -> EnvSpec:
-    """The same from an environment's configuration; no game is started to ask it."""
-    if isinstance(config, DoomConfig):
-        return EnvSpec(FRAME_SHAPE, "uint8", len(ACTIONS), env_count)
-    env = make_env(config)
-    spec = env_spec(env, env_count)
-    env.close()
-    return spec
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,8 @@ class LoadedRun:
     graph: dict[str, Array]
     """The arrays of the checkpoint's graph.npz, for plots."""
     poses: Array  # [N, 3] where the agent was at each step; empty in small checkpoints
+    format: int = checkpoint.FORMAT
+    """The format number of the checkpoint."""
 
     @property
     def label(self) -> Label:
@@ -306,7 +309,7 @@ class LoadedRun:
         levels = own.levels if level is None else (level,)
         wanted = replace(own, levels=levels, episodes=episodes or own.episodes)
         kept = set(levels) <= set(own.levels) and wanted.episodes <= own.episodes
-        whole = isinstance(self.experiment.env, GymConfig)  # an exam has every level, and any number of episodes
+        whole = self.experiment.env.kind == "other"  # an exam has every level, and any number of episodes
         return eval_tasks(self.experiment.env, wanted, self.seed, self.folder.path if kept or whole else None)
 
     def episode_rows(self) -> list[EpisodeRow]:
@@ -325,20 +328,25 @@ def load_run(
     require(plain, f"A checkpoint is last or a number of steps such as 000200000, got {checkpoint_name!r:.60}.")
     experiment, seed = usable_config(path)
     folder = RunFolder(Path(path))
-    spec = config_spec(experiment.env, experiment.train.env_count)
+    spec = experiment.env.spec(experiment.train.env_count)
     inputs.note_other_modules(folder.path)
     source = folder.checkpoints / checkpoint_name
-    loaded = checkpoint.load(source, world_name(experiment.env), spec, learning)
+    loaded = checkpoint.load(source, experiment.env.world_name(), spec, learning)
     config = experiment.agent if learning else _acting_only(experiment.agent, spec)
     require_settings(folder, source, loaded.settings)
     agent = make_agent(config, spec, seed, prepare(device, threads))
-    fresh = agent.state_dict()
-    checkpoint.check_keys(source, loaded.agent.networks, fresh.networks)
-    checkpoint.check_state(source, loaded.agent, fresh)
-    agent.load_state_dict(_completed(loaded.agent, fresh))
+    checkpoint.load_agent(agent, source, loaded)
     poses = np.concatenate([np.zeros((0, 3), np.float32), *loaded.poses])
     return LoadedRun(
-        experiment, agent, folder, loaded.env_steps, seed, loaded.landmark_poses, loaded.agent.graph, poses
+        experiment,
+        agent,
+        folder,
+        loaded.env_steps,
+        seed,
+        loaded.landmark_poses,
+        loaded.agent.graph,
+        poses,
+        loaded.format,
     )
 
 
@@ -348,13 +356,6 @@ def _acting_only(config: AgentConfig, spec: EnvSpec) -> AgentConfig:
         return config
     least = min(config.replay_size, 100 + 2 * spec.env_count)
     return cast(AgentConfig, replace(cast(Any, config), replay_size=least))
-
-
-def _completed(state: AgentState, fresh: AgentState) -> AgentState:
-    """Fill what small checkpoints leave out with a fresh agent's: enough to act, not to go on training exactly."""
-    networks = {name: array.astype(fresh.networks[name].dtype) for name, array in state.networks.items()}
-    absent = [field.name for field in fields(state) if field.name != "networks" and not getattr(state, field.name)]
-    return replace(state, networks=networks, **{name: getattr(fresh, name) for name in absent})
 
 
 def require_rows(run: RunFolder, tables: Mapping[str, Any]) -> None:
@@ -372,9 +373,9 @@ def own_episodes(run: RunFolder) -> list[EpisodeRow]:
 
 
 def _noted_tables(run: RunFolder) -> dict[str, Any]:
-    """Of a checkpoint that cannot be read nothing is known; its rows can be reported all the same."""
+    """Nothing where the checkpoint cannot be read: its rows can be reported all the same."""
     try:
-        return dict(checkpoint_header.read_header(checkpoint.present(run.last))["tables"])
+        return dict(checkpoint.read_header(checkpoint.present(run.last))["tables"])
     except (CheckpointError, ValueError):
         return {}
 
@@ -392,9 +393,66 @@ def read_episodes(path: Path) -> list[EpisodeRow]:
 
 def _episode_row(row: dict[str, Any]) -> EpisodeRow:
     numbers = ("seed", "env_steps", "pair", "budget", "success", "steps")
-    found = EpisodeRow(**{**row, **{name: int(row[name]) for name in numbers}})
+    named = {"experiment": new_name(row["experiment"]), **{name: int(row[name]) for name in numbers}}
+    found = EpisodeRow(**{**row, **named})
     if max(abs(getattr(found, name)) for name in numbers) >= MOST:
         raise ValueError("a number is too large")
     if found.success not in (0, 1):
         raise ValueError(f"success is 0 or 1, not {found.success}")
     return found
+
+
+EXPORTED = (
+    "config.json",
+    "system.json",
+    "train.csv",
+    "eval.csv",
+    "episodes.csv",
+    "random.csv",
+    "tasks.json",
+    "exam.npz",
+)
+
+
+def export(path: Path | str, out: Path | str | None = None, history: int = 0, poses: bool = False) -> RunFolder:
+    """Copy configuration, inputs, tables and the last checkpoint without replay and optimiser.
+
+    With so many checkpoints of the `history`, spread over the run, and with the `poses` of all its steps.
+    """
+    require(history >= 0, f"--history must be 0 or more, got {history}.")
+    experiment, seed = usable_config(path)
+    source = RunFolder(Path(path))
+    target = RunFolder(Path(out) if out else Path(f"{experiment.name}-seed-{seed:04d}"))
+    if target.path.exists():
+        raise UsageError(f"{target.path} exists already; choose another place with --out.")
+    spec = experiment.env.spec(experiment.train.env_count)
+    loaded = checkpoint.load(source.last, experiment.env.world_name(), spec, learning=False)
+    if not poses:
+        loaded = replace(loaded, poses=())
+    draft = target.path.with_name(target.path.name + ".tmp")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        for name in EXPORTED:
+            if (source.path / name).exists():
+                copy_file(source.path / name, draft / name, MOST_ROWS)
+        if (source.path / inputs.FOLDER).is_dir():
+            _copy_folder(source.path / inputs.FOLDER, draft / inputs.FOLDER)
+        checkpoint.save(RunFolder(draft).last, loaded, "slim")
+        for name in _spread(source, loaded.env_steps, history):
+            _copy_folder(source.checkpoints / name, RunFolder(draft).checkpoints / name)
+        draft.rename(target.path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=lambda one, copy: copy_file(Path(one), Path(copy), MOST_ROWS))
+
+
+def _spread(source: RunFolder, last: int, count: int) -> list[str]:
+    """Names of up to `count` checkpoints of the history before step `last`, spread over the run."""
+    names = [name for name in source.history_names() if int(name) < last]
+    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
+    return [names[place] for place in places]

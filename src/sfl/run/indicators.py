@@ -1,18 +1,26 @@
 """Leading indicators: what an evaluation shows of localization, waypoints and edges once true poses are known.
 
 Success follows from them, so they say what to mend when it stays away. Only `run` knows poses; no agent sees them.
+
+`Indicators` watches an evaluation. `UnseenGoals`, the second part, watches training: which goals of the exam it never
+came near, as a method cannot be asked the way to what it never saw. Where a goal is a pose, the true poses of training
+say it; where it is an observation, the environment's own test of goals does, asked of every observation of training.
+Neither draws anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Policy, Step
-from sfl.run.poses import edge_ends
-from sfl.run.worlds import World
+from sfl.api import Array, Decision, Observation, Policy, Step
+from sfl.run.poses import PoseLog, edge_ends
+from sfl.worlds import Task
+from sfl.worlds.gym import GoalReached, GoalTest
+from sfl.worlds.world import World
 
 TILE = 512.0
 """Map units: edges whose middles share a tile of this side are tested against the walls around them together."""
@@ -39,7 +47,7 @@ class Indicators:
         self._waypoints.add(step, explanations)
 
     def metrics(self) -> dict[str, float]:
-        """All that can be said; nothing of a policy without landmarks."""
+        """Every indicator that is known; none of a policy without landmarks."""
         edges = edge_metrics(self._edges, self._walls)
         return self._localization.metrics() | self._waypoints.metrics() | edges | spread_metrics(self._apart)
 
@@ -53,7 +61,7 @@ class Localization:
         self._angles: list[Array] = []  # [B] each, degrees
         self._decisions = self._localized = 0  # wherever they were made
 
-    def add(self, poses: Array, explanations: list[Explanation]) -> None:
+    def add(self, poses: Array, explanations: list[Decision]) -> None:
         """One decision of environments at poses [B, 3]; poses and landmarks at unknown places count nowhere."""
         if not len(self._landmarks):
             return
@@ -101,7 +109,7 @@ class Leg:
     true: bool = False
     """And the agent was there."""
     afar: bool = False
-    """It lay beyond the radius when the agent set out for it."""
+    """The target lay beyond the radius when the agent set out for it."""
     met: bool = False
     """The agent was truly at it, or at the one further along, while it was the target; whether it knew or not."""
 
@@ -119,7 +127,7 @@ class Waypoints:
     legs: list[Leg] = field(default_factory=list)
     _open: dict[int, Leg] = field(default_factory=dict)  # by environment
 
-    def add(self, step: Step, explanations: list[Explanation]) -> None:
+    def add(self, step: Step, explanations: list[Decision]) -> None:
         """One decision of several environments."""
         envs = step.transitions.env_indices.tolist()
         for env, pose, seen in zip(envs, step.poses, explanations, strict=True):
@@ -137,7 +145,7 @@ class Waypoints:
             if left is not None and not step.succeeded[row] and row not in step.broken:
                 self.legs.append(replace(left, met=left.met or self._at(step.next_poses[row], left.target)))
 
-    def _close(self, env: int, pose: Array, seen: Explanation) -> None:
+    def _close(self, env: int, pose: Array, seen: Decision) -> None:
         """End a leg by belief or for another target; random steps (no target) do not change where it is going."""
         leg = self._open.get(env)
         if leg is not None and seen.reached is not None:
@@ -214,3 +222,215 @@ def _parts(lines: Array, others: Array) -> Array:
     normals = np.stack([-dy, dx, dy * x - dx * y], axis=1)
     first, second = (normals @ np.vstack([ends.T, np.ones(len(ends))]) >= 0 for ends in (others[:, :2], others[:, 2:]))
     return np.asarray(first != second)
+
+
+BLOCK = 256
+"""Observations that are compared with the goals at once."""
+
+PARTS = 64
+"""Sums of an observation that distances are first told from."""
+
+ROUNDING = 1e-9
+"""By which share of their sizes a distance by products may be wrong, at most."""
+
+MOST_KNOWN = 200_000
+"""Observations that are remembered as asked about; beyond it they are forgotten and asked about again."""
+
+
+class UnseenGoals(Protocol):
+    """The goals that training has not come near so far."""
+
+    def add(self, step: Step) -> None:
+        """Look at a step of training."""
+
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
+        """`explore/goals_unseen`, given the poses of all steps so far; nothing where it is not known."""
+
+    def state(self) -> list[int] | None:
+        """For a checkpoint: the numbers of the goals; None: they follow from the poses."""
+
+    def load_state(self, state: list[int] | None) -> None:
+        """Go on from there; None: the checkpoint is older than this metric."""
+
+
+def unseen_goals(world: World, tasks: Sequence[Task]) -> UnseenGoals:
+    """The distinct goals of a run's tasks, none seen yet."""
+    goals = [task.goal for task in tasks if task.goal is not None]
+    pictured = [np.asarray(goal) for goal in goals if not isinstance(goal, tuple)]
+    if pictured:
+        return UnseenObservations(pictured, world.goal_reached())
+    places = np.array([goal[:2] for goal in goals], np.float64).reshape(-1, 2)
+    return UnseenPositions(places, world.goal_radius)
+
+
+class UnseenPositions:
+    """Goals at known places."""
+
+    def __init__(self, places: Array, radius: float) -> None:
+        self._unseen = np.unique(places, axis=0)  # [G, 2]
+        self._total, self._radius = len(self._unseen), radius
+        self._looked = 0  # at so many of the poses
+
+    def add(self, step: Step) -> None:
+        """Nothing to do: `PoseLog` has the poses."""
+
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
+        """Compare the poses since the last call with the goals."""
+        if not self._total or not len(poses):
+            return {}
+        fresh = np.unique(np.asarray(poses.since(self._looked)[:, :2], np.float64), axis=0)
+        self._looked = len(poses)
+        for first in range(0, len(fresh), BLOCK):
+            gaps = self._unseen[:, None] - fresh[first : first + BLOCK]
+            self._unseen = self._unseen[~(np.hypot(gaps[..., 0], gaps[..., 1]) <= self._radius).any(1)]
+        return {"explore/goals_unseen": len(self._unseen) / self._total}
+
+    def state(self) -> None:
+        """None: they follow from the poses, which a checkpoint has."""
+
+    def load_state(self, state: list[int] | None) -> None:
+        """Compare all poses again."""
+        self._looked = 0
+
+
+class UnseenObservations:
+    """Goals that are observations."""
+
+    def __init__(self, goals: Sequence[Observation], reached: GoalReached) -> None:
+        distinct = {_key(goal): goal for goal in goals}
+        self._goals = list(distinct.values())
+        self._finder = _finder(self._goals, reached)
+        self._known = True  # whether all of training was looked at
+
+    def add(self, step: Step) -> None:
+        """Look at the observations of a step, and at the last ones of episodes that ended."""
+        if not self._finder.unseen:
+            return
+        seen, infos = step.transitions.observations, step.infos or ({},) * len(step.poses)
+        for observation, info in zip(seen, infos, strict=True):
+            self._finder.look(observation, info)
+        for row in step.ended:
+            info = step.next_infos[row] if step.next_infos else {}
+            self._finder.look(step.transitions.next_observations[row], info)
+
+    def metrics(self, poses: PoseLog) -> dict[str, float]:
+        """Nothing after a checkpoint that was saved before there was this metric."""
+        if not self._known or not len(poses):
+            return {}
+        self._finder.finish()
+        return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)}
+
+    def state(self) -> list[int] | None:
+        """The numbers of the goals that were not seen."""
+        self._finder.finish()
+        return sorted(self._finder.unseen) if self._known else None
+
+    def load_state(self, state: list[int] | None) -> None:
+        """Without a state the steps until now were not looked at, and the share stays unknown."""
+        self._known = state is not None
+        self._finder.unseen = set(state or ())
+
+
+class _Finder:
+    """Goals by their numbers, and what is compared with them."""
+
+    def __init__(self, goals: Sequence[Observation]) -> None:
+        self._goals = goals
+        self.unseen = set(range(len(goals)))
+
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
+        """An observation of training."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Compare the observations that were collected."""
+
+
+class _Equal(_Finder):
+    """Goals that are reached by the very same observation."""
+
+    def __init__(self, goals: Sequence[Observation]) -> None:
+        super().__init__(goals)
+        self._numbers = {_key(goal): number for number, goal in enumerate(goals) if np.array_equal(goal, goal)}
+
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
+        """Find the goal that equals it in a table."""
+        number = self._numbers.get(_key(observation))
+        if number is not None:
+            self.unseen.discard(number)
+
+
+class _WithinRadius(_Finder):
+    """Goals that are reached within a distance, found by sums over parts of the observations.
+
+    Two observations are at least as far apart as their sums are (divided by the root of a part's length, by Cauchy and
+    Schwarz), so that few pairs have to be measured in full, also of pictures.
+    """
+
+    def __init__(self, goals: Sequence[Observation], radius: float) -> None:
+        super().__init__(goals)
+        self._radius = radius
+        self._sums = _sums(goals)  # [G, K]
+        self._waiting: list[Observation] = []
+
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
+        """Collect observations, to compare a block of them at once."""
+        self._waiting.append(np.array(observation))
+        if len(self._waiting) == BLOCK:
+            self.finish()
+
+    def finish(self) -> None:
+        """Products find the pairs that may be near; rounding decides nothing, as those are measured one by one."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting or not self.unseen:
+            return
+        numbers = np.array(sorted(self.unseen))
+        seen, goals = _sums(waiting), self._sums[numbers]
+        sizes = (seen**2).sum(1)[:, None] + (goals**2).sum(1)
+        maybe = sizes - 2 * seen @ goals.T <= self._radius**2 + ROUNDING * sizes  # [B, G]
+        for place in np.flatnonzero(maybe.any(0)).tolist():
+            goal = self._goals[numbers[place]]
+            if any(self._is_near(waiting[row], goal) for row in np.flatnonzero(maybe[:, place]).tolist()):
+                self.unseen.discard(int(numbers[place]))
+
+    def _is_near(self, observation: Observation, goal: Observation) -> bool:
+        return bool(np.linalg.norm(np.subtract(observation, goal, dtype=float)) <= self._radius)
+
+
+def _sums(observations: Sequence[Observation]) -> Array:
+    """[N, K] sums over at most `PARTS` parts of each observation, divided by the root of a part's length."""
+    flat = np.stack([np.ravel(observation) for observation in observations])
+    length = -(-flat.shape[1] // PARTS)
+    starts = np.arange(0, flat.shape[1], length)
+    return np.asarray(np.add.reduceat(flat, starts, axis=1, dtype=np.float64) / length**0.5)
+
+
+class _ByFunction(_Finder):
+    """Goals that are reached when a function says so: it is asked once of each observation with its info."""
+
+    def __init__(self, goals: Sequence[Observation], reaches: GoalTest) -> None:
+        super().__init__(goals)
+        self._reaches = reaches
+        self._known: set[int] = set()
+
+    def look(self, observation: Observation, info: dict[str, Any]) -> None:
+        """Ask the test of goals, unless it was asked about such an observation before."""
+        key = hash((_key(observation), repr(info)))
+        if key in self._known:
+            return
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known.add(key)
+        self.unseen -= {number for number in self.unseen if self._reaches(observation, self._goals[number], info)}
+
+
+def _finder(goals: Sequence[Observation], reached: GoalReached) -> _Finder:
+    if reached == "equal":
+        return _Equal(goals)
+    return _ByFunction(goals, reached) if callable(reached) else _WithinRadius(goals, float(reached))
+
+
+def _key(observation: Observation) -> bytes:
+    """Equal for equal observations: of the two zeros of floats there is only one."""
+    array = np.asarray(observation)
+    return (array + 0.0 if array.dtype.kind == "f" else array).tobytes()

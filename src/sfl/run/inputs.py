@@ -1,14 +1,16 @@
-"""What a run reads that does not come with the package: mazes, pairs, encoders, and modules of the user's.
+"""What a run reads that does not come with the package, what its networks took before, and what they look at.
 
-A run folder keeps copies in its folder `inputs`, so that it can be read anywhere; config.json stays what the user
-wrote. Of large weights, and of modules, `inputs/inputs.json` says what they were and where they lay:
+A run folder keeps copies of mazes, pairs and encoders in its folder `inputs`, so that it can be read anywhere;
+config.json stays what the user wrote. Of large weights, and of modules, `inputs/inputs.json` says what they were and
+where they lay:
 
     {"folder": where the run was made,
      "files": [{"setting": "agent.frames.encoder", "name": "encoder/mine.safetensors", "path": where it lay,
                 "bytes": 22000000, "sha256": "...", "copied": true}],
      "modules": {"my_module": where it lay}}
 
-Networks that go on learning are not among these: every checkpoint has them.
+Networks that go on learning are not among these: every checkpoint has them. `pretraining_of` says what the networks
+that were trained before a run took (encoders of frames, R and L), `describe_input` what looks at the observations.
 """
 
 from __future__ import annotations
@@ -17,26 +19,27 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sfl import user_modules as modules
-from sfl.baselines.mss.config import FrameMSSConfig
-from sfl.baselines.networks import NetworkConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
-from sfl.errors import CheckpointError, FileError, UsageError
-from sfl.files import read_bytes
+from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.random import RandomConfig
+from sfl.errors import CheckpointError, FileError, SflError, UsageError
+from sfl.files import json_in, read_bytes
 from sfl.method.config import FrameSFLConfig, SFLConfig, TabularConfig
-from sfl.nn.weights import SHIPPED
+from sfl.nn.frames import is_frame
+from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
 from sfl.registry import AgentConfig
 from sfl.run.log import note
 from sfl.run.settings import Experiment
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig
+from sfl.worlds.observations import ObservationKind
 
 FOLDER, LISTED = "inputs", "inputs.json"
 VARIABLE = "SFL_INPUTS"
@@ -63,7 +66,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a run reads; in a run of an older version nothing is known of it."""
+    """All that a run reads; empty in runs of versions that did not note it."""
 
     folder: str = ""
     """Where the run was made: paths in its configuration may begin there."""
@@ -72,10 +75,10 @@ class Inputs:
     """Module and folder."""
 
 
-def keep(run: Path, experiment: Experiment) -> None:
+def copy_inputs(run: Path, experiment: Experiment) -> None:
     """Copy into a new run folder what the run reads; nothing is made where it reads nothing of the user's."""
     found = list(_files(experiment))
-    own = [(module, folder) for module in _modules(experiment.env) if (folder := modules.folder_of(module))]
+    own = [(module, folder) for module in experiment.env.modules() if (folder := modules.folder_of(module))]
     if not found and not own and not _explorer(experiment.agent):
         return
     kept = [_kept(run / FOLDER, setting, name, file) for setting, name, file in found]
@@ -86,9 +89,8 @@ def keep(run: Path, experiment: Experiment) -> None:
 
 def _files(experiment: Experiment) -> Iterator[tuple[str, str, Path]]:
     """Setting, place of the copy, file."""
-    if isinstance(experiment.env, DoomConfig):
-        for name, file in experiment.env.files().items():
-            yield f"env.{name.partition('/')[0]}", name, file
+    for name, file in experiment.env.files().items():
+        yield f"env.{name.partition('/')[0]}", name, file
     setting, encoder = _encoder(experiment.agent)
     if encoder and encoder not in SHIPPED:
         yield setting, f"encoder/{Path(encoder).name}", Path(encoder)
@@ -98,19 +100,13 @@ def _encoder(agent: AgentConfig) -> tuple[str, str]:
     """The setting that names an encoder, and what it says; empty words: there is none."""
     if isinstance(agent, FrameSFLConfig):
         return "agent.frames.encoder", agent.frames.encoder
-    return ("agent.encoder", agent.encoder) if isinstance(agent, FrameMSSConfig) else ("", "")
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        return "agent.encoder", agent.encoder
+    return "", ""
 
 
 def _explorer(agent: AgentConfig) -> str:
     return agent.memory.explorer if isinstance(agent, SPTMConfig | SGMConfig) else ""
-
-
-def _modules(env: EnvConfig) -> list[str]:
-    """The modules that settings name as `module:name`."""
-    if not isinstance(env, GymConfig):
-        return []
-    named = [str(getattr(env, setting, "") or "") for setting in ("id", "goal_test", "goals")]
-    return list(dict.fromkeys(module for text in named if (module := text.rpartition(":")[0])))
 
 
 def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
@@ -122,7 +118,7 @@ def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
 
 
 def read_inputs(run: Path) -> Inputs:
-    """What a run folder says of them."""
+    """The inputs that a run folder notes."""
     file = run / FOLDER / LISTED
     if not file.is_file():
         return Inputs()
@@ -160,9 +156,7 @@ def usable(run: Path, experiment: Experiment, whole: bool = True) -> Experiment:
     found, run = read_inputs(run), run.absolute()
     for module, folder in found.modules:
         modules.note_folder(module, folder)
-    env, agent = experiment.env, experiment.agent
-    if isinstance(env, DoomConfig):
-        env = env.moved(run / FOLDER)
+    env, agent = experiment.env.moved(run / FOLDER), experiment.agent
     for one in found.files:
         path = _present(run / FOLDER, one, whole)
         if path is None and whole:
@@ -217,7 +211,7 @@ def _missing(run: Path, one: Input) -> str:
 def _with_encoder(agent: AgentConfig, path: str) -> AgentConfig:
     if isinstance(agent, FrameSFLConfig):
         return replace(agent, frames=replace(agent.frames, encoder=path))
-    return replace(agent, encoder=path) if isinstance(agent, FrameMSSConfig) else agent
+    return replace(agent, encoder=path) if isinstance(agent, MSSConfig) and agent.states == "frames" else agent
 
 
 def _without_networks(agent: AgentConfig) -> AgentConfig:
@@ -246,3 +240,131 @@ def note_other_modules(run: Path) -> None:
         now = modules.folder_of(module)
         if now is not None and now != folder:
             note(f"the module {module} is taken from {now}; {run} was made with the one in {folder}.")
+
+
+STATISTICS = ("mean", "std")
+"""What an encoder's file holds beside its parameters."""
+
+
+WALKS_OF = "walks of"
+"""In the card of a network that learned from the walks of another: collecting is in that one's card."""
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What one network took before the run; None: its file does not say."""
+
+    network: str
+    """encoder, retrieval or locomotion."""
+    file: str
+    """Its name alone, or that of a shipped encoder."""
+    env_steps: int | None = None
+    """Frames of random walks that were collected for it; 0 where it learned from another's."""
+    gradient_steps: int | None = None
+    seconds: float | None = None
+    """Collecting and training."""
+    machine: str = ""
+    frozen: int = 0
+    """Its parameters, where the run leaves them as they are and keeps no copy: those of an encoder."""
+
+
+def pretraining_of(agent: AgentConfig) -> list[Pretraining]:
+    """By the headers of the files that a configuration names. A checkpoint's networks say nothing: its run does."""
+    try:
+        if isinstance(agent, NetworkConfig) and agent.networks:
+            return _of_networks(Path(agent.networks))
+        if isinstance(agent, FrameSFLConfig):
+            return [_of_encoder(agent.frames.encoder)]
+        if isinstance(agent, MSSConfig) and agent.states == "frames":
+            return [_of_encoder(agent.encoder)]
+        return []
+    except SflError:  # the file has gone since the run was made
+        return [Pretraining("networks" if isinstance(agent, NetworkConfig) else "encoder", "a file that is gone")]
+
+
+def _of_encoder(name: str) -> Pretraining:
+    path = find_weights(name)
+    sizes = tensor_sizes(path)
+    parameters = sum(size for part, size in sizes.items() if part not in STATISTICS)
+    return spent_by_card(read_header(path), "encoder", Path(name).stem, parameters)
+
+
+def _of_networks(path: Path) -> list[Pretraining]:
+    header = read_header(path)
+    cards = cards_in(header)
+    return [spent_by_card(cards.get(name, {}), name, path.name) for name in header.get("networks", "").split()]
+
+
+def cards_in(header: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    """The card of each network of a file; a file without a list of them has one card, that of its last training."""
+    if "cards" in header:
+        cards = json_in(header["cards"], "the cards of the networks")
+        if isinstance(cards, dict) and all(_is_card(card) for card in cards.values()):
+            return cards
+        raise FileError("The cards of the networks are no sentences by name.")
+    trained = re.match(r"sfl network train (\w+) ", header.get("command", ""))
+    return {} if trained is None else {trained[1]: header}
+
+
+_COUNT = r"\d[\d,]{0,18}"
+
+
+def _is_card(card: object) -> bool:
+    return isinstance(card, dict) and all(isinstance(words, str) for words in card.values())
+
+
+def spent_by_card(card: Mapping[str, str], network: str, file: str, frozen: int = 0) -> Pretraining:
+    """Read the sentences of `training_card` (pretrain/train.py); files of any age have these."""
+    frames = re.match(rf"({_COUNT}) frames ", card.get("data", ""))
+    steps = re.fullmatch(_COUNT, card.get("steps", ""))
+    times, _, machine = card.get("time", "").rpartition(" on ")
+    seconds = [_whole_number(found) for found in re.findall(rf"({_COUNT}) s\b", times)]
+    return Pretraining(
+        network=network,
+        file=file,
+        env_steps=0 if WALKS_OF in card else None if frames is None else _whole_number(frames[1]),
+        gradient_steps=0 if card and "steps" not in card else None if steps is None else _whole_number(steps[0]),
+        seconds=float(sum(seconds)) if seconds else None,
+        machine=machine,
+        frozen=frozen,
+    )
+
+
+def _whole_number(words: str) -> int:
+    return int(words.replace(",", ""))
+
+
+ENCODERS = {
+    "grid": "convolutions over cells",
+    "picture": "convolutions over pixels",
+    "vector": "dense layers over numbers",
+}
+
+
+def describe_input(kind: ObservationKind, agent: AgentConfig) -> str:
+    """The line that says what was taken for what; what no encoder is sure of is refused."""
+    return f"observations: {kind.words}; encoder: {_encoder_of(kind, agent)}."
+
+
+def _encoder_of(kind: ObservationKind, agent: AgentConfig) -> str:
+    if isinstance(agent, RandomConfig | TabularConfig):
+        return "none"
+    if kind.encoder is None:
+        raise UsageError(kind.doubt)
+    shape = kind.space.shape
+    if isinstance(agent, FrameSFLConfig):
+        if not is_frame(shape):
+            raise UsageError(
+                f"{type(agent).__name__} looks at RGB pictures of 120x160, these observations are {kind.what}; "
+                f"use {type(agent).__name__.removeprefix('Frame')}."
+            )
+        return agent.frames.encoder
+    if isinstance(agent, MSSConfig) and agent.states == "frames":
+        if not is_frame(shape):
+            raise UsageError(
+                f'States "frames" are RGB pictures of 120x160, these observations are {kind.what}; use states "grid".'
+            )
+        return agent.encoder
+    if isinstance(agent, NetworkConfig) and is_frame(shape):
+        return agent.retrieval.encoder
+    return ENCODERS[kind.encoder]

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 
 from sfl.api import Agent, Array
+from sfl.baselines.config import ORACLE, TrailConfig
 from sfl.baselines.ec import ExplorerPolicy
 from sfl.baselines.sgm import SGMAgent
 from sfl.baselines.sptm import SPTMAgent
-from sfl.baselines.walks import ORACLE, TrailConfig
 from sfl.config import require
 from sfl.errors import CheckpointError, UsageError
 from sfl.files import read_array
 from sfl.registry import agent_name
+from sfl.run.evaluate import open_world
 from sfl.run.folder import RunFolder, load_run, usable_config
 from sfl.run.log import note
-from sfl.run.poses import Squares
 from sfl.run.settings import Experiment
-from sfl.run.worlds import open_world
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
-from sfl.worlds import EnvConfig, world_name
+from sfl.worlds import EnvConfig
+from sfl.worlds.world import Squares
 
 WINDOW = 60_000
 """Environment steps before a checkpoint, or more, over which its coverage is taken."""
@@ -81,7 +81,7 @@ def find_explorer(
             "put it back, or train a run of ec in this world and name that."
         )
     experiment, _ = usable_config(path)
-    method, made_in, here = agent_name(experiment.agent), world_name(experiment.env), world_name(env)
+    method, made_in, here = agent_name(experiment.agent), experiment.env.world_name(), env.world_name()
     require(method == "ec", f"memory.explorer must be a run of ec, {path} is one of {method}.")
     require(made_in == here, f"memory.explorer {path} explored {made_in}; this run is in {here}.")
     name = wanted
@@ -110,12 +110,12 @@ class Window:
 
     @property
     def steps(self) -> int:
-        """Of all environments together."""
+        """Length of the window in steps of all environments together."""
         together = self.env_count * self.length
         return together * math.ceil(WINDOW / together)
 
     def early(self, walked: Array, until: int) -> Array:
-        """Of the poses [N, 3] of all steps, those that count for a checkpoint after so many."""
+        """Those of the poses [N, 3] of all steps that count for a checkpoint after `until` steps."""
         until = min(until, len(walked))
         begin = max(0, until - self.steps)
         moments = np.arange(begin, until) // self.env_count % self.length

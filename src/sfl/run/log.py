@@ -1,4 +1,8 @@
-"""The three standard streams: there at the start, and no reason to stop when nobody reads them any more."""
+"""What a program says, and where: the standard streams, CSV files, TensorBoard.
+
+In this order: the three standard streams, which may be missing or break; a line for the user (`note`) and the progress
+of a run, on stderr; results on stdout; CSV files that grow row by row; TensorBoard and Weights & Biases.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,8 @@ from sfl.files import MEGABYTE, flush, read_bytes, write_bytes, write_text
 NAMES = ("stdin", "stdout", "stderr")
 
 
-def open_closed() -> None:
-    """Put the null device where a standard stream was closed by whoever started this program.
+def open_missing_streams() -> None:
+    """Put the null device in the place of a standard stream that was closed when this program started.
 
     Its number would go to the next file that is opened, which may be the memory of games or a checkpoint.
     """
@@ -35,17 +39,17 @@ def open_closed() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
         if getattr(sys, name) is None:
-            nobody = Path(os.devnull).open("w" if number else "r", encoding="utf-8")  # noqa: SIM115  # kept for good
-            setattr(sys, name, nobody)
+            null = Path(os.devnull).open("w" if number else "r", encoding="utf-8")  # noqa: SIM115  # kept for good
+            setattr(sys, name, null)
 
 
-def spell_out_what_has_no_letter() -> None:
+def escape_unprintable() -> None:
     """Print what the terminal's encoding lacks, in a path for instance, as an escape instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def let_go() -> None:
+def drop_broken_output() -> None:
     """Send to the null device what a broken stream still holds: Python's last flush would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -55,8 +59,8 @@ def let_go() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class Onlookers(io.TextIOBase):
-    """A stream, as far as there is one: what is shown there is decoration, and whatever becomes of it ends nothing."""
+class UnfailingStream(io.TextIOBase):
+    """A stream for what is shown beside results; that it is missing, closed or full is no error."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -83,37 +87,30 @@ class Onlookers(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Of the stream behind it."""
+        """The encoding of the stream behind it."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
 
-def say(line: str) -> None:
-    """One line to whoever looks on."""
-    print(line, file=Onlookers(sys.stderr), flush=True)
+def note(line: str) -> None:
+    """One line for the user, beside the results; where stderr is gone or full, it goes nowhere."""
+    print(line, file=UnfailingStream(sys.stderr), flush=True)
 
-
-# ---- How a run shows that it is alive: a bar on a terminal, plain lines otherwise, always on stderr.
 
 SUCCESS = "eval/success_"
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 
-def note(line: str) -> None:
-    """One line for the user, beside the results; where stderr is gone or full, nobody's."""
-    say(line)
-
-
 class Progress:
-    """Steps done, steps per second, last success and time left."""
+    """Steps done, steps per second, last success and time left: a bar on a terminal, plain lines otherwise."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title, self._total, self._first, self._done = title, total, done, done
         self._started = self._printed = time.monotonic()
         self._success = ""
         self._bar: Any = None
-        onlookers = Onlookers(sys.stderr)
-        if onlookers.isatty():
-            self._bar, self._task = _bar(onlookers, title, total, done)
+        stream = UnfailingStream(sys.stderr)
+        if stream.isatty():
+            self._bar, self._task = _bar(stream, title, total, done)
 
     def advance(self, done: int) -> None:
         """Show the steps done; cheap enough to call after every step."""
@@ -145,7 +142,7 @@ class Progress:
             self._bar.stop()
 
 
-def _bar(onlookers: Onlookers, title: str, total: int, done: int) -> tuple[Any, Any]:
+def _bar(stream: UnfailingStream, title: str, total: int, done: int) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
@@ -156,13 +153,10 @@ def _bar(onlookers: Onlookers, title: str, total: int, done: int) -> tuple[Any, 
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}/s{task.fields[success]}"),
         TimeRemainingColumn(),
-        console=Console(file=cast(Any, onlookers)),
+        console=Console(file=cast(Any, stream)),
     )
     bar.start()
     return bar, bar.add_task(title, total=max(total, 1), completed=done, rate="-", success="")
-
-
-# ---- Tables and JSON on stdout, where results go.
 
 
 def print_table(cells: Sequence[Sequence[str]], prose: bool = False) -> None:
@@ -212,7 +206,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def reader_has_left() -> bool:
-    """Nobody reads stdout any more; if so, what is still written goes nowhere instead of failing at the end."""
+    """Whether stdout has lost its reader; if so, what is still written goes nowhere instead of failing at the end."""
     output = select.poll()
     output.register(sys.stdout.fileno(), select.POLLOUT)
     if not any(event & select.POLLERR for _, event in output.poll(0)):
@@ -221,10 +215,8 @@ def reader_has_left() -> bool:
     return True
 
 
-# ---- CSV files that grow row by row: train.csv, eval.csv and episodes.csv.
-
 MOST_ROWS = 1024 * MEGABYTE
-"""Of a table of training: millions of rows."""
+"""Bytes of a table of training that are read: millions of rows."""
 
 LONGEST_STEPS = 18
 """Digits of a step count."""
@@ -336,10 +328,6 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-# ---- The same numbers for the eye: TensorBoard, and Weights & Biases where it is asked for.
-#
-# Neither ends a run: the numbers are in its CSV files, and a board that cannot be written is left out from then on.
-
 FLUSH_EVERY = 30.0  # seconds; a row that a crash takes from TensorBoard is still in its CSV file
 
 
@@ -354,7 +342,10 @@ class Board(Protocol):
 
 
 class Boards:
-    """TensorBoard always, Weights & Biases when asked for."""
+    """TensorBoard always, Weights & Biases when asked for: the same numbers as in the CSV files, for the eye.
+
+    Neither ends a run: a board that cannot be written is left out from then on.
+    """
 
     def __init__(self, folder: Path, config: dict[str, Any], name: str, wandb: bool, env_steps: int) -> None:
         self._boards: dict[str, Board] = {}
@@ -388,7 +379,7 @@ class Boards:
 
 
 class BoardError(Exception):
-    """What the package behind a board raised."""
+    """An error of the package behind a board."""
 
 
 def _give_up(name: str, error: Exception) -> None:

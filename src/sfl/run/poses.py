@@ -1,9 +1,12 @@
-"""Where the agent truly was: known to the run only, for pictures and for the metrics that judge the graph."""
+"""Where the agent truly was: known to the run only, for pictures and for the metrics that judge the graph.
+
+Squares of a world and how often they were visited, the poses of training, those of landmarks and edges, and of one
+episode.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -11,40 +14,13 @@ import numpy as np
 
 from sfl.api import Array
 from sfl.worlds.session import Env
+from sfl.worlds.world import Squares
 
 OFTEN = 0.1
-"""Of the visits that a square would have if all had the same: with so many it counts as visited often."""
+"""A square with this share of the mean number of visits counts as visited often."""
 
 BLOCK = 1 << 16
 """Poses that are kept in one piece."""
-
-
-@dataclass(frozen=True, eq=False)
-class Squares:
-    """A world cut into squares, to count which of them were visited."""
-
-    side: float
-    """In cells of a grid, or in map units."""
-    reachable: Array
-    """[S, 2] the numbers, across and up, of the squares that can be reached, each once."""
-
-    @classmethod
-    def around(cls, places: Array, side: float) -> Squares:
-        """The squares that hold at least one of the places [N, 2]."""
-        return cls(side, np.unique(_numbers(places, side), axis=0))
-
-    def visits(self, poses: Array) -> Array:
-        """[S] how many of the poses [N, 3] lie in each square."""
-        inside = _numbers(poses[np.isfinite(poses[:, 0]), :2], self.side)
-        origin, size = self.reachable.min(0), np.ptp(self.reachable, axis=0) + 1
-        inside = inside[((inside >= origin) & (inside < origin + size)).all(1)] - origin
-        counts = np.zeros(size, np.int64)
-        np.add.at(counts, tuple(inside.T), 1)
-        return np.asarray(counts[tuple((self.reachable - origin).T)])
-
-
-def _numbers(places: Array, side: float) -> Array:
-    return np.floor(np.asarray(places) / side).astype(np.int64)
 
 
 class PoseLog:
@@ -110,9 +86,6 @@ def edge_ends(graph: Mapping[str, Array], poses: Array) -> Array:
     """Where the edges between landmarks at `poses` [L, 3] begin and end, [E, 4] x1, y1, x2, y2."""
     sources, targets = (np.asarray(graph.get(f"edge_{end}", ()), np.int64) for end in ("sources", "targets"))
     return np.concatenate([poses[sources, :2], poses[targets, :2]], axis=1)
-
-
-# ---- Where an episode has been, for pictures of it.
 
 
 class PathRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -1,4 +1,7 @@
-"""Tables over runs: success on each level, with the error over seeds."""
+"""Tables over runs: success on each level, with the error over seeds, beside the random policy.
+
+`spread` and `summarise_runs` make the numbers, `report_cells` and `report_lines` the words of `sfl report`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import numpy as np
 from scipy import stats
 
 from sfl.errors import UsageError
-from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off
+from sfl.run.chance import RANDOM, Share, beside_text, interval_text, read_random, share_of, split_off, wilson
 from sfl.run.diagnosis import Facts, Finding, Level, diagnose, finding_line, goals_unseen, read_facts, run_title
-from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow, wilson
+from sfl.run.evaluate import NOT_TRIVIAL, EpisodeRow
 from sfl.run.folder import RunFolder, own_episodes, read_episodes
 
 PERCENT = (0.0, 100.0)
@@ -29,7 +32,7 @@ class Spread:
     seeds: int
     mean: float
     standard_error: float | None
-    """Of the mean over seeds; None with a single seed."""
+    """Standard error of the mean over seeds; None with a single seed."""
     interval: tuple[float, float] | None
     """95% confidence interval of the mean over seeds (Student's t), kept within the bounds of the number."""
     interquartile_mean: float | None
@@ -40,9 +43,12 @@ def spread(values: Sequence[float], bounds: tuple[float, float] = PERCENT) -> Sp
     """Mean, error and interval over seeds; one value each, at least one."""
     found, count = np.asarray(values, np.float64), len(values)
     mean = float(found.mean())
-    error = float(found.std(ddof=1) / np.sqrt(count)) if count > 1 else None
     middle = float(stats.trim_mean(found, 0.25)) if count >= QUARTERED else None
-    return Spread(count, mean, error, None if error is None else _interval(mean, error, count, bounds), middle)
+    if count == 1:
+        return Spread(count, mean, None, None, middle)
+    error = float(found.std(ddof=1) / np.sqrt(count))
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    return Spread(count, mean, error, (max(bounds[0], mean - half), min(bounds[1], mean + half)), middle)
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class ReportRow:
     episodes: int
     success_percent: float
     standard_error: float | None
-    """Of the mean over seeds; None with a single seed."""
+    """Standard error of the mean over seeds; None with a single seed."""
     interval: tuple[float, float]
     """95% confidence interval: with several seeds of their mean (Student's t), kept within 0 and 100; with a single one
     of its share of successful episodes (Wilson's)."""
@@ -78,7 +84,7 @@ class ReportRow:
     env_steps: int
     """Training steps at that evaluation; the smallest where seeds differ."""
     nontrivial_episodes: int
-    """Those that did not begin within reach of their goal."""
+    """Episodes that did not begin within reach of their goal."""
     nontrivial_percent: float | None
     """Success without the trivial ones, seeds weighing the same; None where all are."""
     goals_unseen_percent: float | None
@@ -122,7 +128,7 @@ class _Source:
 
     rows: list[EpisodeRow]
     random: list[EpisodeRow]
-    """Of the random policy, under the names of the experiments that they stand beside."""
+    """Rows of the random policy, under the names of the experiments that they stand beside."""
     folder: Path | None
     """None: a file."""
 
@@ -175,7 +181,7 @@ def _levels(rows: Sequence[EpisodeRow]) -> list[tuple[str, list[EpisodeRow]]]:
 
 
 def _findings(levels: Sequence[ReportRow], folders: Mapping[str, Path]) -> Iterator[RunFinding]:
-    """Of each run by itself; but whether it beats chance of all seeds together, as the table has them."""
+    """Findings of each run by itself; whether it beats chance is asked of all seeds together, as in the table."""
     alone = len(folders) == 1 and levels[0].seeds == 1
     for title, folder in folders.items():
         facts = read_facts(folder)
@@ -228,17 +234,12 @@ def _percents(seeds: Sequence[Sequence[EpisodeRow]]) -> list[float]:
 
 
 def _refuse_twins(rows: Sequence[EpisodeRow]) -> None:
-    """The same seed read twice would look like twice the evidence."""
+    """Refuse a seed that is given twice: it would look like twice the evidence."""
     seen = set()
     for row in rows:
         if (row.seed, row.pair) in seen:
             raise UsageError(f"Seed {row.seed} of {row.experiment or row.agent} is given twice; name each run once.")
         seen.add((row.seed, row.pair))
-
-
-def _interval(mean: float, error: float, count: int, bounds: tuple[float, float]) -> tuple[float, float]:
-    half = float(stats.t.ppf(0.975, count - 1)) * error
-    return max(bounds[0], mean - half), min(bounds[1], mean + half)
 
 
 def report_cells(rows: Sequence[ReportRow]) -> list[list[str]]:
@@ -283,7 +284,7 @@ def report_lines(rows: Sequence[ReportRow]) -> list[str]:
 
 
 def finding_lines(rows: Sequence[ReportRow]) -> list[str]:
-    """One for each run with findings, none for good ones."""
+    """One line for each run with findings."""
     by_run: dict[str, dict[Finding, None]] = {}
     for row in rows:
         for finding in row.findings:

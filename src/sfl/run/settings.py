@@ -42,7 +42,7 @@ MOST_SCALE = 1_000_000
 
 
 def require_scale(factor: float) -> None:
-    """A part or a multiple of the steps of an experiment."""
+    """Refuse a factor that is no part or multiple of the steps of an experiment."""
     require(0 < factor <= MOST_SCALE, f"--scale must be a positive number up to {MOST_SCALE:,}, got {factor}.")
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -19,28 +19,24 @@ from sfl.files import read_json, write_text
 from sfl.method.config import recommended
 from sfl.registry import AgentConfig, agent_name, make_agent, require_settings
 from sfl.run import checkpoint
-from sfl.run.compare import TaskSet
-from sfl.run.evaluate import EpisodeRow, Label, evaluate
-from sfl.run.folder import RunFolder, env_spec, load_run
+from sfl.run.compare import TaskSet, require_seed
+from sfl.run.evaluate import EpisodeRow, Label, env_name, evaluate
+from sfl.run.folder import RunFolder, load_run
+from sfl.run.inputs import describe_input
 from sfl.run.log import note
 from sfl.run.machine import resolve
 from sfl.run.rollout import FreeEpisodes, rollout
-from sfl.run.sight import look
 from sfl.seeding import spawn
 from sfl.worlds import (
-    DOOM_ID,
-    DoomConfig,
     EnvConfig,
     GoalWrapper,
-    GymConfig,
-    MiniGridConfig,
     Task,
     draw_tasks,
     is_goal_env,
     make_env,
-    world_name,
 )
-from sfl.worlds.gym import kind_of_goal_env
+from sfl.worlds.config import config_of, is_config
+from sfl.worlds.gym import env_spec, kind_of_goal_env
 from sfl.worlds.observations import ObservationKind
 from sfl.worlds.session import Env, EnvSession
 
@@ -59,15 +55,15 @@ class SFL:
     """
 
     def __init__(self, env: EnvLike, config: AgentConfig | None = None, seed: int = 0, device: str = "auto") -> None:
-        _require_seed(seed)
+        require_seed(seed)
         envs = _environments(env)
         worlds = {id(one.unwrapped) for one in envs}
         require(len(worlds) == len(envs), "The list holds one environment twice; make each anew.")
         config = recommended() if config is None else require_settings(config)
-        line = look(_kind_of_all(envs), config)
+        line = describe_input(_kind_of_all(envs), config)
         spec = env_spec(envs[0], len(envs))
         note(line)
-        self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, _env_name(envs[0]))
+        self._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, env_name(envs[0]))
 
     def _set_up(
         self, agent: Agent, config: AgentConfig, spec: EnvSpec, seed: int, envs: list[Env], env_name: str
@@ -75,6 +71,7 @@ class SFL:
         self.agent, self.config, self.spec, self.seed = agent, config, spec, seed
         self.envs, self.env_name = envs, env_name
         self.env_steps = 0
+        self._format = checkpoint.FORMAT
         self._session = EnvSession(envs, FreeEpisodes(spawn(seed, ["env"])["env"]))
         self._policy: Policy | None = None
         self._goal: Observation | None = None
@@ -82,12 +79,14 @@ class SFL:
     def learn(self, steps: int) -> SFL:
         """Explore and learn for this many environment steps more, without any reward or goal."""
         _require_count(steps, "steps", 0)
+        saved, now = self._format, checkpoint.FORMAT
+        require(
+            saved == now, f"This agent was saved in format {saved}; it acts, and only agents of format {now} learn on."
+        )
         end = self.env_steps + steps
         self._policy = None
         self._need_envs()
-        for step in rollout(self.agent, self._session) if steps else ():
-            self.agent.observe(step.transitions)
-            self.agent.update()
+        for step in rollout(self.agent, self._session, learner=self.agent) if steps else ():
             self.env_steps += len(step.poses)
             if self.env_steps >= end:
                 break
@@ -178,16 +177,13 @@ class SFL:
         seed: int = from_json(int, body["seed"], f"{file}: seed")
         config, spec = from_json(AgentConfig, body["agent"], str(file)), from_json(EnvSpec, body["spec"], str(file))
         envs = [] if env is None else _environments(env)
-        name = _env_name(envs[0]) if envs else from_json(str, body["env"], f"{file}: env")
+        name = env_name(envs[0]) if envs else from_json(str, body["env"], f"{file}: env")
         made = cls.__new__(cls)
         made._set_up(make_agent(config, spec, seed, resolve(device)), config, spec, seed, envs, name)
         snapshot = checkpoint.load(Path(path) / "checkpoint", name, env_spec(envs[0], len(envs)) if envs else spec)
         made._check_env_count()
-        fresh = made.agent.state_dict()
-        checkpoint.check_keys(Path(path), snapshot.agent.networks, fresh.networks)
-        checkpoint.check_state(Path(path), snapshot.agent, fresh)
-        made.agent.load_state_dict(snapshot.agent)
-        made.env_steps = snapshot.env_steps
+        checkpoint.load_agent(made.agent, Path(path), snapshot)
+        made.env_steps, made._format = snapshot.env_steps, snapshot.format
         return made
 
     @classmethod
@@ -196,9 +192,9 @@ class SFL:
         config, count = run.experiment.env, run.experiment.train.env_count
         envs = [make_env(config) for _ in range(count)] if env is None else _environments(env)
         made = cls.__new__(cls)
-        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, world_name(config))
+        made._set_up(run.agent, run.experiment.agent, env_spec(envs[0], count), run.seed, envs, config.world_name())
         made._check_env_count()
-        made.env_steps = run.env_steps
+        made.env_steps, made._format = run.env_steps, run.format
         return made
 
     def _check_env_count(self) -> None:
@@ -209,16 +205,11 @@ class SFL:
         require(bool(self.envs), "This agent was loaded without an environment; give one: SFL.load(path, env).")
 
 
-def _env_name(env: Env) -> str:
-    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
-
-
 def _environments(env: EnvLike) -> list[Env]:
     if isinstance(env, str):
-        ours = DoomConfig() if env == DOOM_ID else MiniGridConfig(env) if env.startswith("sfl/") else None
-        return [make_env(GymConfig(env) if ours is None else ours)]
-    if isinstance(env, get_args(EnvConfig)):
-        return [make_env(env)]
+        return [config_of(env).make()]
+    if is_config(env):
+        return [env.make()]
     if isinstance(env, gymnasium.Env):
         return [env if is_goal_env(env) else GoalWrapper(env)]
     if isinstance(env, gymnasium.vector.VectorEnv):
@@ -265,11 +256,6 @@ def _kind_of_all(envs: Sequence[Env]) -> ObservationKind:
             f"Environments to learn in together must be alike; number 0 has {seen[0]}, number {number} has {seen[1]}.",
         )
     return kinds[0]
-
-
-def _require_seed(seed: Any) -> None:
-    whole = isinstance(seed, int | np.integer)
-    require(whole and seed >= 0, f"seed must be a whole number, 0 or more, got {seed!r}.")
 
 
 def _path(given: Any) -> Path:

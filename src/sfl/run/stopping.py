@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks to stop, the second stops. A lost terminal only asks."""
+"""Ctrl-C, SIGTERM and a lost terminal.
+
+First in a loop such as training's (`StopRequest`): the first signal asks to stop, a second one stops, a lost terminal
+only asks. Then in the process of a command (`at_work`): one line and exit code 130 at any moment of it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 from sfl.errors import SflError
-from sfl.run.log import open_closed, say
+from sfl.run.log import note, open_missing_streams
 
 
 class RunStoppedError(SflError):
     """The user stopped the run; it can be continued."""
 
     exit_code = 130
+
+
+class StopNow(Exception):  # noqa: N818  # no error: how a request to stop leaves a loop
+    """The user asked to stop."""
 
 
 class StopRequest:
@@ -37,6 +44,11 @@ class StopRequest:
                 self._previous[number] = signal.signal(number, self._ask)
         return self
 
+    def check(self) -> None:
+        """Raise `StopNow` once it was asked to stop; a loop calls this where it can be left."""
+        if self.asked:
+            raise StopNow
+
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number != signal.SIGHUP:  # of which a shell and the kernel both send one
             raise KeyboardInterrupt
@@ -49,41 +61,53 @@ class StopRequest:
             signal.signal(number, handler)
 
 
-# ---- Ctrl-C, and being told to end, in the process of a command: one line and exit code 130 at any moment of it.
-
 _IMPORTING = "<frozen importlib._bootstrap>"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def is_command() -> bool:
-    """This process is `sfl` or `python -m sfl`, and not a program that imports the package."""
-    words = sys.orig_argv[1:]
-    first = next((number for number, word in enumerate(words) if word == "-m" or not word.startswith("-")), None)
-    if first is None:
-        return False
-    return words[first + 1 : first + 2] == ["sfl"] if words[first] == "-m" else Path(words[first]).name == "sfl"
-
-
-class _Interrupt:
+class CommandSignals:
     """Python's own answer to Ctrl-C, but for the times at which it would be a page of tracebacks.
 
-    Modules take the exception badly while they are imported, torch for seconds, and Python itself while it ends.
-    SIGTERM and a lost terminal have the same answer: without it they end a command on the spot, with nothing put in
-    order, where a run is not training (which has its own answer, `StopRequest`).
+    Modules take the exception badly while they are imported, torch for seconds, and Python itself while it ends. So it
+    is raised only while this object is entered. SIGTERM and a lost terminal have the same answer: without it they end a
+    command on the spot, with nothing put in order, where a run is not training.
     """
 
     def __init__(self) -> None:
-        self.over = False
+        self._at_work = self._over = False
+
+    def __enter__(self) -> None:
+        self._at_work, self._over = True, False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._at_work, self._over = False, True
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if _is_at_work(frame) and not _is_importing(frame):
+        if self._at_work and not _is_importing(frame):
             raise KeyboardInterrupt
-        if not self.over:  # else the exit code is known, and perhaps being told: a second Ctrl-C comes too late
-            say("sfl: stopped.")
+        if not self._over:  # else the exit code is known, and perhaps being told: a second Ctrl-C comes too late
+            note("sfl: stopped.")
             os._exit(130)
 
+    def begin(self) -> None:
+        """Answer from here on. Call it before anything large is imported."""
+        open_missing_streams()
+        for number in _SIGNALS:
+            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # not ignored, as by `nohup`
+                signal.signal(number, self)
 
-_interrupt = _Interrupt()
-_ANSWERED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    def end(self) -> None:
+        """All is done, and the exit code is known."""
+        self._over = True
+        for number in _SIGNALS:
+            if signal.getsignal(number) is self:
+                signal.signal(number, signal.SIG_IGN)
+
+
+at_work = CommandSignals()
+"""Enter it for the work of a command, where an exception at Ctrl-C is caught and said in one line."""
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -94,34 +118,10 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def begin() -> None:
-    """Call before anything large is imported."""
-    open_closed()
-    for number in _ANSWERED:
-        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # not ignored, by `&` or `nohup`
-            signal.signal(number, _interrupt)
-
-
-def work(command: Callable[[], int]) -> int:
-    """Run the command. Only in here Ctrl-C is an exception, for whoever called this to catch."""
-    _interrupt.over = False
-    try:
-        return command()
-    finally:
-        _interrupt.over = True
-
-
-def _is_at_work(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code is work.__code__:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def end() -> None:
-    """All is done, and the exit code is known."""
-    _interrupt.over = True
-    for number in _ANSWERED:
-        if signal.getsignal(number) is _interrupt:
-            signal.signal(number, signal.SIG_IGN)
+def is_command() -> bool:
+    """This process is `sfl` or `python -m sfl`, and not a program that imports the package."""
+    words = sys.orig_argv[1:]
+    first = next((number for number, word in enumerate(words) if word == "-m" or not word.startswith("-")), None)
+    if first is None:
+        return False
+    return words[first + 1 : first + 2] == ["sfl"] if words[first] == "-m" else Path(words[first]).name == "sfl"

@@ -1,38 +1,34 @@
-"""Training: act, observe, update; every so often write metrics, evaluate and save."""
+"""Training: first the loop on one screen, then what it stops for (metrics, evaluations, checkpoints) and resuming."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from sfl.api import Agent, EnvSpec, OracleAgent, Policy, Step
+from sfl.api import Agent, EnvSpec, Policy, Step
 from sfl.config import to_json
-from sfl.errors import CheckpointError, SflError, UsageError
+from sfl.errors import SflError, UsageError
 from sfl.files import has_no_room
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
-from sfl.run.chance import is_random, keep_rows, kept_rows, random_rows
-from sfl.run.evaluate import EpisodeRow, Label, evaluate, summarise
+from sfl.run.chance import is_random, random_rows, usable_random_rows, write_random_rows
+from sfl.run.evaluate import EpisodeRow, Label, evaluate, open_world, summarise
 from sfl.run.folder import RunFolder
-from sfl.run.indicators import Indicators
+from sfl.run.indicators import Indicators, unseen_goals
+from sfl.run.inputs import describe_input, pretraining_of
 from sfl.run.lend import Explorer, lend_explorer
-from sfl.run.log import Boards, Progress, note
+from sfl.run.log import Boards, CsvTable, Progress, note
 from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, system_facts
 from sfl.run.metrics import MetricWindow
 from sfl.run.poses import PoseLog, landmark_poses
-from sfl.run.pretraining import pretraining_of
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
-from sfl.run.sight import kind_in, look
-from sfl.run.stopping import RunStoppedError, StopRequest
-from sfl.run.unseen import unseen_goals
-from sfl.run.worlds import open_world
+from sfl.run.stopping import RunStoppedError, StopNow, StopRequest
 from sfl.seeding import generator_state, restore_generator, spawn
-from sfl.worlds import world_name
 
 
 def train(
@@ -42,24 +38,38 @@ def train(
     device: str = "auto",
     threads: int = 1,
     wandb: bool = False,
+    continued: RunFolder | None = None,
 ) -> RunFolder:
-    """Train from scratch into a new run folder; nothing is written before environment and agent exist."""
-    path = folder.run_path(runs_dir, experiment, seed)
-    device = prepare(device, threads)
-    seen = look(kind_in(experiment.env), experiment.agent)
-    run = _Training(experiment, seed, device)
-    try:
-        run.lend_explorer()
-        before = [asdict(one) for one in pretraining_of(experiment.agent)]
-        walks = {} if run.explorer is None else {"explorer_checkpoint": run.explorer.checkpoint}
-        made = folder.create(path, experiment, seed, system_facts(device, threads) | {"pretraining": before} | walks)
-        note(seen)
-        with folder.held(made.path):
-            run.world.save_tasks(made.path, experiment.eval)
-            run.go(made, wandb)
-    finally:
-        run.session.close()
-    return made
+    """Train into a new run folder, or go on in the folder of a run that is `continued` (use `resume` for that)."""
+    opened = (
+        _new_run(experiment, seed, runs_dir, device, threads)
+        if continued is None
+        else _continued_run(experiment, seed, continued, device, threads)
+    )
+    with opened as run:
+        if run.is_finished:
+            run.complete()
+            return run.folder
+        with run.tables_and_boards(wandb), run.stoppable() as stop:
+            try:
+                run.evaluate_and_save_if_due(stop)  # a resumed run may have been stopped before it came to that
+                for step in run.steps():  # act, observe and update are in `rollout`
+                    run.record(step)
+                    run.progress.advance(run.env_steps)
+                    if run.is_due(experiment.train.log_every):
+                        run.log()
+                    run.evaluate_and_save_if_due(stop)
+                    if run.env_steps >= experiment.train.steps:
+                        break
+                    stop.check()
+                    run.start_clock()  # evaluating and saving is not training
+                run.evaluate(stop)
+            except StopNow:
+                run.save(history=False)
+                where = f"stopped at step {run.env_steps:,} and saved"
+                raise RunStoppedError(f"{where}; {run.how_to_resume()}") from None
+            run.save(history=True)
+    return run.folder
 
 
 def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool = False) -> RunFolder:
@@ -68,59 +78,81 @@ def resume(path: Path | str, device: str = "auto", threads: int = 1, wandb: bool
     found = RunFolder(Path(path))
     if not folder.has_checkpoint(found):
         raise UsageError(f"{path} has no checkpoint yet: give its `sfl train` again, which starts over, or delete it.")
-    run = _Training(experiment, seed, prepare(device, threads), found.path)
+    return train(experiment, seed, device=device, threads=threads, wandb=wandb, continued=found)
+
+
+@contextmanager
+def _new_run(
+    experiment: Experiment, seed: int, runs_dir: Path | str, device: str, threads: int
+) -> Iterator[TrainingRun]:
+    """Nothing is written before environment and agent exist."""
+    path = folder.run_path(runs_dir, experiment, seed)
+    device = prepare(device, threads)
+    observations = describe_input(experiment.env.observation_kind(), experiment.agent)
+    run = TrainingRun(experiment, seed, device)
     try:
-        with folder.held(found.path):
-            folder.tidy(found)
-            run.restore(found)
-            if run.finished:
-                note(f"{path} is finished ({run.env_steps:,} steps); there is nothing to resume.")
-                run.complete(found)
-            else:
-                run.go(found, wandb)
+        run.lend_explorer()
+        facts = system_facts(device, threads)
+        facts["pretraining"] = [asdict(one) for one in pretraining_of(experiment.agent)]
+        if run.explorer is not None:
+            facts["explorer_checkpoint"] = run.explorer.checkpoint
+        run.folder = folder.create(path, experiment, seed, facts)
+        note(observations)
+        with folder.locked(path):
+            run.world.save_tasks(path, experiment.eval)
+            yield run
     finally:
         run.session.close()
-    return found
 
 
-class _StopNow(Exception):  # noqa: N818  # no error: how a request to stop leaves the loop
-    """The user asked to stop."""
+@contextmanager
+def _continued_run(
+    experiment: Experiment, seed: int, found: RunFolder, device: str, threads: int
+) -> Iterator[TrainingRun]:
+    """A run as its last checkpoint has it."""
+    run = TrainingRun(experiment, seed, prepare(device, threads), found.path)
+    try:
+        with folder.locked(found.path):
+            folder.tidy(found)
+            run.restore(found)
+            yield run
+    finally:
+        run.session.close()
 
 
-def _check(stop: StopRequest) -> None:
-    if stop.asked:
-        raise _StopNow
+class TrainingRun:
+    """A run in memory: agent, environments, and all that its tables and checkpoints need of it."""
 
-
-class _Training:
-    """The state of a run in memory."""
+    folder: RunFolder
+    """Set once it is made or found."""
+    tables: Mapping[str, CsvTable] = {}
+    boards: Boards
+    progress: Progress
 
     def __init__(self, experiment: Experiment, seed: int, device: str, saved: Path | None = None) -> None:
-        self.experiment, self.seed = experiment, seed
+        self.experiment, self.seed, self.device = experiment, seed, device
         as_written = experiment if saved is None else folder.read_config(saved)[0]
         self._settings = folder.settings_of(as_written, seed)
         count = experiment.train.env_count
-        self.world, self.world_name = open_world(experiment.env, saved), world_name(experiment.env)
-        self.spec: EnvSpec = folder.config_spec(experiment.env, count)
+        self.world, self.world_name = open_world(experiment.env, saved), experiment.env.world_name()
+        self.spec: EnvSpec = experiment.env.spec(count)
         self.tasks = self.world.tasks(experiment.eval, seed)
         self.agent: Agent = make_agent(experiment.agent, self.spec, seed, device)
-        self.device = device
         self.explorer: Explorer | None = None  # until it is lent: a resumed run says which checkpoint it had
         self.rng = spawn(seed, ["env"])["env"]
         self.poses = PoseLog(self.world.squares())
-        self.unseen = unseen_goals(self.world, experiment.env, self.tasks)
-        self.random: list[EpisodeRow] | None = None  # what the random policy makes of the tasks, once it was asked
+        self.unseen = unseen_goals(self.world, self.tasks)
+        self.random: list[EpisodeRow] | None = None  # how the random policy does on the tasks, once it was asked
         self.session = self.world.session(count, FreeEpisodes(self.rng), goal_terminates=False)
-        self.window = MetricWindow()
-        self.env_steps = 0
-        self._before = 0  # environment steps before the last step
-        self._noted: Mapping[str, Any] = {}  # what the checkpoint of a resumed run knows of its tables
+        self.env_steps = self._previous = 0  # environment steps so far, and before the last step
         self.evaluated_at = -1
-        self.seconds = self._window_seconds = 0.0
-        self._window_steps = 0
+        self.window = MetricWindow()
+        self.seconds = self._window_seconds = 0.0  # of training, up to the last row of train.csv and since then
+        self._window_steps = 0  # the environment step of that row
+        self._noted: Mapping[str, Any] = {}  # what the checkpoint of a resumed run notes of its tables
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """All steps made and the last evaluation written."""
         return self.env_steps >= self.experiment.train.steps and self.evaluated_at == self.env_steps
 
@@ -128,101 +160,76 @@ class _Training:
         """Where another run's policy walks for this one; `saved` is what the checkpoint of a resumed run has of it."""
         self.explorer = lend_explorer(self.agent, self.experiment.env, self.seed, self.device, saved)
 
-    def go(self, where: RunFolder, wandb: bool) -> None:
-        """Train to the end, or until the user asks to stop."""
-        self.folder, train = where, self.experiment.train
-        self.tables = where.tables(self.experiment.eval.levels)
+    @contextmanager
+    def tables_and_boards(self, wandb: bool) -> Iterator[None]:
+        """Where rows of metrics go; rows after the checkpoint of a resumed run are cut off."""
+        self.tables = self.folder.tables(self.experiment.eval.levels)
         for name, table in self.tables.items():
             table.cut_after(self.env_steps if name == "train" else self.evaluated_at, self._noted.get(table.path.name))
         title = f"{self.experiment.name} seed {self.seed}"
-        self.boards = Boards(where.path / "tensorboard", to_json(self.experiment), title, wandb, self.env_steps)
-        self.progress = Progress(title, train.steps, self.env_steps)
+        place = self.folder.path / "tensorboard"
+        self.boards = Boards(place, to_json(self.experiment), title, wandb, self.env_steps)
+        self.progress = Progress(title, self.experiment.train.steps, self.env_steps)
         try:
-            with self._stoppable() as stop:
-                self._loop(stop)
+            yield
         finally:
             self.progress.close()
             self.boards.close()
 
-    def complete(self, where: RunFolder) -> None:
-        """Of a finished run: the rows of the random policy where they are missing, as in folders of older versions."""
-        self.folder = where
-        with self._stoppable() as stop:
-            try:
-                self._ask_random(stop)
-            except _StopNow:
-                raise RunStoppedError(f"stopped; the run itself is finished. {self._how_to_resume()}") from None
-
     @contextmanager
-    def _stoppable(self) -> Iterator[StopRequest]:
+    def stoppable(self) -> Iterator[StopRequest]:
         """A first signal asks to stop, a second one stops; a full disk is said in one line."""
         try:
             with StopRequest() as stop:
                 yield stop
         except KeyboardInterrupt as error:
-            raise RunStoppedError(f"stopped without saving; {self._how_to_resume()}") from error
+            raise RunStoppedError(f"stopped without saving; {self.how_to_resume()}") from error
         except OSError as error:
             if has_no_room(error):
-                raise SflError(f"The disk is full; {self._how_to_resume()}") from error
+                raise SflError(f"The disk is full; {self.how_to_resume()}") from error
             raise
 
-    def _how_to_resume(self) -> str:
+    def how_to_resume(self) -> str:
+        """The end of a sentence that says that the run stopped."""
         if not checkpoint.exists(self.folder.last):
             return f"there is no checkpoint yet: the same command starts over, or delete {self.folder.path}."
         return f"continue with `sfl resume {self.folder.path}`."
 
-    def _loop(self, stop: StopRequest) -> None:
-        try:
-            self._catch_up(stop)
-            self._train(stop)
-            self._evaluate(stop)
-        except _StopNow:
-            self._save(history=False)
-            raise RunStoppedError(f"stopped at step {self.env_steps:,} and saved; {self._how_to_resume()}") from None
-        self._save(history=True)
+    def complete(self) -> None:
+        """Add to a finished run the rows of the random policy, which folders of older versions lack."""
+        note(f"{self.folder.path} is finished ({self.env_steps:,} steps); there is nothing to resume.")
+        with self.stoppable() as stop:
+            try:
+                self.ask_random(stop)
+            except StopNow:
+                raise RunStoppedError(f"stopped; the run itself is finished. {self.how_to_resume()}") from None
 
-    def _train(self, stop: StopRequest) -> None:
+    def steps(self) -> Iterator[Step]:
+        """The steps of training that are still to be made, and learned from; the clock runs meanwhile."""
+        self.start_clock()
         if self.env_steps >= self.experiment.train.steps:
-            return
-        started = time.perf_counter()
-        for step in rollout(self.agent, self.session):
-            self._learn(step)
-            self._window_seconds += time.perf_counter() - started
-            self._look_up(stop)
-            if self.env_steps >= self.experiment.train.steps:
-                return
-            _check(stop)
-            started = time.perf_counter()
+            return iter(())
+        return rollout(self.agent, self.session, self.agent, tell_poses=wants_poses(self.experiment.agent))
 
-    def _learn(self, step: Step) -> None:
-        if wants_poses(self.experiment.agent):
-            cast(OracleAgent, self.agent).observe_poses(step.poses, step.next_poses)
-        self.agent.observe(step.transitions)
-        self.window.add(self.agent.update())
+    def start_clock(self) -> None:
+        """From here on time counts as training."""
+        self._started = time.perf_counter()
+
+    def record(self, step: Step) -> None:
+        """Keep of a step what tables and checkpoints need of it."""
+        self.window.add(step.metrics)
         self.poses.add(step.poses)
         self.unseen.add(step)
-        self._before = self.env_steps
+        self._previous = self.env_steps
         self.env_steps += len(step.poses)
+        self._window_seconds += time.perf_counter() - self._started
 
-    def _look_up(self, stop: StopRequest) -> None:
-        self.progress.advance(self.env_steps)
-        if self._due(self.experiment.train.log_every):
-            self._log()
-        self._catch_up(stop)
-
-    def _catch_up(self, stop: StopRequest) -> None:
-        """Evaluate and save where due at this step; a resumed run may have been stopped before it came to that."""
-        train = self.experiment.train
-        if train.eval_every and self._due(train.eval_every):
-            self._evaluate(stop)
-        if self._due(train.checkpoint_every) and self.env_steps < train.steps:
-            self._save(history=True)
-
-    def _due(self, every: int) -> bool:
+    def is_due(self, every: int) -> bool:
         """A multiple of the interval was passed by the last step."""
-        return self.env_steps // every > self._before // every
+        return self.env_steps // every > self._previous // every
 
-    def _log(self) -> None:
+    def log(self) -> None:
+        """A row of train.csv."""
         self.seconds += self._window_seconds
         rate = (self.env_steps - self._window_steps) / max(self._window_seconds, 1e-9)
         self._window_seconds, self._window_steps = 0.0, self.env_steps
@@ -231,16 +238,24 @@ class _Training:
         self.tables["train"].write({"env_steps": self.env_steps, **metrics})
         self.boards.write(metrics, self.env_steps)
 
-    def _evaluate(self, stop: StopRequest) -> None:
+    def evaluate_and_save_if_due(self, stop: StopRequest) -> None:
+        """At this step; the end of the run has an evaluation and a checkpoint of its own."""
+        plan = self.experiment.train
+        if plan.eval_every and self.is_due(plan.eval_every):
+            self.evaluate(stop)
+        if self.is_due(plan.checkpoint_every) and self.env_steps < plan.steps:
+            self.save(history=True)
+
+    def evaluate(self, stop: StopRequest) -> None:
         """Evaluate on environments and generators of evaluation's own, at most once for each step count."""
-        self._ask_random(stop)
+        self.ask_random(stop)
         if self.evaluated_at == self.env_steps:
             return
         graph = self.agent.state_dict().graph
         indicators = Indicators(graph, landmark_poses(graph, self.poses), self.world)
 
         def watch(step: Step, policy: Policy) -> None:
-            _check(stop)
+            stop.check()
             indicators(step, policy)
 
         rows = evaluate(
@@ -252,24 +267,6 @@ class _Training:
             label=Label(self.experiment.name, agent_name(self.experiment.agent), self.seed, self.env_steps),
             watch=watch,
         )
-        self._write_evaluation(rows, indicators)
-
-    def _ask_random(self, stop: StopRequest) -> None:
-        """Pose the tasks to the random policy, once: it does not learn. What is whole in the folder is kept."""
-        if self.random is not None:
-            return
-        if is_random(self.experiment.agent):
-            self.random = []
-            return
-        name, env, config = self.experiment.name, self.experiment.env, self.experiment.eval
-        self.random = kept_rows(self.folder, name, self.seed, self.tasks)
-        if self.random is None:
-            label = Label(name, seed=self.seed)
-            rows = random_rows(env, self.tasks, label, config.parallel, lambda *_: _check(stop))
-            keep_rows(self.folder, rows)
-            self.random = rows
-
-    def _write_evaluation(self, rows: list[EpisodeRow], indicators: Indicators) -> None:
         metrics = summarise(rows) | indicators.metrics() | self.unseen.metrics(self.poses)
         self.tables["episodes"].write_all([asdict(row) for row in rows])
         self.tables["eval"].write({"env_steps": self.env_steps, **metrics})
@@ -277,9 +274,25 @@ class _Training:
         self.progress.evaluated(metrics, summarise(self.random or ()))
         self.evaluated_at = self.env_steps
 
-    def _checkpoint(self) -> checkpoint.Checkpoint:
+    def ask_random(self, stop: StopRequest) -> None:
+        """Pose the tasks to the random policy, once: it does not learn. Rows that are whole in the folder are kept."""
+        if self.random is not None:
+            return
+        if is_random(self.experiment.agent):
+            self.random = []
+            return
+        name, parallel = self.experiment.name, self.experiment.eval.parallel
+        self.random = usable_random_rows(self.folder, name, self.seed, self.tasks)
+        if self.random is None:
+            label = Label(name, seed=self.seed)
+            rows = random_rows(self.experiment.env, self.tasks, label, parallel, lambda *_: stop.check())
+            write_random_rows(self.folder, rows)
+            self.random = rows
+
+    def save(self, history: bool) -> None:
+        """Write the checkpoint `last`, and for the `history` a small one under its step count."""
         state = self.agent.state_dict()
-        return checkpoint.Checkpoint(
+        snapshot = checkpoint.Checkpoint(
             state,
             self.world_name,
             self.spec,
@@ -287,7 +300,7 @@ class _Training:
             run={
                 "env": generator_state(self.rng),
                 "session": self.session.state(),
-                "before": self._before,
+                "before": self._previous,
                 "window": self.window.state(),
                 "window_steps": self._window_steps,
                 "window_seconds": self._window_seconds,
@@ -298,48 +311,37 @@ class _Training:
             },
             poses=self.poses.pieces(),
             landmark_poses=landmark_poses(state.graph, self.poses),
+            tables={table.path.name: table.kept() for table in self.tables.values()},
+            settings=self._settings,
         )
-
-    def _save(self, history: bool) -> None:
-        kept = {table.path.name: table.kept() for table in self.tables.values()}
-        snapshot = replace(self._checkpoint(), tables=kept, settings=self._settings)
         # `last` comes last: a run whose `last` is that of its end has everything else.
         if history and not self.folder.history(self.env_steps).exists():
             checkpoint.save(self.folder.history(self.env_steps), snapshot, "small")
         checkpoint.save(self.folder.last, snapshot)
-        del snapshot
+        del state, snapshot
         give_back_freed_memory()
 
     def restore(self, found: RunFolder) -> None:
-        """Take up the state of the run's last checkpoint."""
+        """Go on from the run's last checkpoint."""
+        self.folder = found
         loaded = checkpoint.load(found.last, self.world_name, self.spec)
-        _require_complete(found, loaded.run)
+        if not loaded.run:
+            raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
+        checkpoint.require_resumable(found.last, loaded)
         folder.require_settings(found, found.last, loaded.settings)
         folder.require_rows(found, loaded.tables)
         self._noted = loaded.tables
-        fresh = self.agent.state_dict()
-        checkpoint.check_keys(found.last, loaded.agent.networks, fresh.networks)
-        checkpoint.check_state(found.last, loaded.agent, fresh)
-        del fresh  # with a whole replay
-        self.agent.load_state_dict(loaded.agent)
+        checkpoint.load_agent(self.agent, found.last, loaded)
         restore_generator(self.rng, loaded.run["env"])
-        self.window.restore(loaded.run["window"])
+        self.window.load_state(loaded.run["window"])
         for piece in loaded.poses:
             self.poses.add(piece)
-        self.unseen.restore(loaded.run.get("goals_unseen"))
+        self.unseen.load_state(loaded.run.get("goals_unseen"))
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
-        self.env_steps, self._before = loaded.env_steps, loaded.run["before"]
-        if self.finished:
+        self.env_steps, self._previous = loaded.env_steps, loaded.run["before"]
+        if self.is_finished:
             return
         self.lend_explorer(loaded.run.get("explorer"))
         for index in self.session.restore(loaded.run["session"]):
             note(f"environment {index} did not repeat its episode; this run is not exact.")
-
-
-def _require_complete(found: RunFolder, run: dict[str, Any]) -> None:
-    if not run:
-        raise UsageError(f"{found.path} is a slim copy made by `sfl export`; it can be evaluated but not resumed.")
-    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
-    if missing := sorted(needed - set(run)):
-        raise CheckpointError(f"Checkpoint {found.last} lacks the keys {missing} in generators.json.")

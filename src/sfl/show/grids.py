@@ -63,7 +63,7 @@ from sfl.show.views import (
     spread,
     values_policy,
 )
-from sfl.worlds import make_env, world_name
+from sfl.worlds import make_env
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Scene:
     @property
     def world(self) -> str:
         """Its name, for captions."""
-        return world_name(self.run.experiment.env)
+        return self.run.experiment.env.world_name()
 
     @property
     def counts(self) -> EdgeCounts:

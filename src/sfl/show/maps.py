@@ -18,9 +18,9 @@ from matplotlib.patches import Circle, FancyArrowPatch, Polygon, Rectangle
 
 from sfl.api import Array
 from sfl.run.folder import LoadedRun
-from sfl.run.worlds import MazeWorld
 from sfl.show.style import Style
 from sfl.show.views import TILE, Chart
+from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.mazes.layout import Maze
 
 Block = tuple[int, int, int, int, tuple[int, ...]]
@@ -211,7 +211,7 @@ class Site:
     @property
     def extent(self) -> tuple[float, float]:
         """Width and height of the maze, in map units."""
-        (left, bottom), (right, top) = corners(self.world.places.maze)
+        (left, bottom), (right, top) = corners(self.world.sampler.maze)
         return float(right - left), float(top - bottom)
 
 
@@ -240,7 +240,7 @@ def map_panels(site: Site, title: str, names: Sequence[str], columns: int) -> tu
     """As many maps of the maze as there are names, the run named above them."""
     figure, panels = sheet(site.style, site.extent, title, headline(site.run), names, columns)
     for axes in panels:
-        draw_walls(axes, site.world.places.maze, site.style)
+        draw_walls(axes, site.world.sampler.maze, site.style)
     return figure, panels
 
 

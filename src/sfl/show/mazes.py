@@ -20,17 +20,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 from scipy.stats import rankdata
 
-from sfl.api import Array, Explanation, FieldPolicy, Policy, Step
+from sfl.api import Array, Decision, FieldPolicy, Policy, Step
 from sfl.config import require
-from sfl.method.config import AnySFLConfig, in_force
-from sfl.method.edges import EdgeConfig, EdgeStatistics, form_edges, unfiltered
+from sfl.method.config import AnySFLConfig, EdgeConfig, in_force
+from sfl.method.edges import EdgeStatistics, form_edges, unfiltered
 from sfl.registry import wants_poses
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.indicators import Leg, Waypoints, crossing
 from sfl.run.log import note
 from sfl.run.poses import edge_ends
-from sfl.run.worlds import MazeWorld
 from sfl.seeding import spawn
 from sfl.show.curves import CURVES
 from sfl.show.maps import (
@@ -71,9 +70,10 @@ from sfl.show.views import (
     survey,
     values_policy,
 )
-from sfl.worlds import DoomConfig, Task
+from sfl.worlds import Task
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.tasks import GOAL_RADIUS, Pairs, draw_fixed_pairs, load_pairs
+from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.mazes.free_space import FreeSpace
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.mazes.load import check_free, write_whole
@@ -205,7 +205,7 @@ def coverage_figure(sites: Sequence[Site]) -> Plate:
     shares = [f"{100 * (seen > 0).mean():.0f}% of {len(seen)} squares" for seen in visits]
     names = shares
     if len(sites) > 1:
-        spawns = [site.world.places.spawn for site in sites]
+        spawns = [site.world.sampler.spawn for site in sites]
         names = [
             f"{headline(site.run)}, {spawn} spawn: {share}"
             for site, spawn, share in zip(sites, spawns, shares, strict=True)
@@ -353,7 +353,7 @@ def edge_success_figure(site: Site, moments: Sequence[tuple[LoadedRun, Sequence[
     return Plate(figure, about, tuple(names), headline(site.run))
 
 
-def routes_figure(site: Site, tasks: Sequence[Task], plans: Mapping[int, Explanation]) -> Plate:
+def routes_figure(site: Site, tasks: Sequence[Task], plans: Mapping[int, Decision]) -> Plate:
     """The route that the policy plans at the start of episodes, one map each."""
     numbers, style, landmarks = _examples(tasks), site.style, site.run.landmark_poses
     names = []
@@ -384,7 +384,7 @@ def _examples(tasks: Sequence[Task]) -> list[int]:
     return [row[place] for place in range(min(map(len, rows), default=0)) for row in rows]
 
 
-def _draw_plan(axes: Axes, task: Task, plan: Explanation, landmarks: Array, style: Style) -> None:
+def _draw_plan(axes: Axes, task: Task, plan: Decision, landmarks: Array, style: Style) -> None:
     goal = goal_place(task.goal)
     stops = route_places(plan, landmarks[:, :2], goal)
     start = None if task.start is None else np.array(task.start[:2], float)
@@ -419,7 +419,7 @@ SHOWN_PAIRS = 4
 
 def goals_figure(site: Site) -> Plate:
     """The map with the goals of every level, and pictures of the first ones; with a fixed spawn also of the start."""
-    pairs, maze = site.world.pairs(site.run.experiment.eval), site.world.places.maze
+    pairs, maze = site.world.pairs(site.run.experiment.eval), site.world.sampler.maze
     starts = [("at the start", RED, maze.start)] if pairs.spawn == "fixed" else []
     each = (SHOWN_GOALS - len(starts)) // len(pairs.levels)
     shown = starts + [
@@ -434,7 +434,7 @@ def goals_figure(site: Site) -> Plate:
         f"The maze {maze.name} from above with the goals that the agent is evaluated on, and, below, pictures of the "
         f"numbered ones as the agent is given them; it never sees the map. Spawn: {pairs.spawn}."
     )
-    figure = maze_figure(maze, site.world.places.free, pairs, views, site.style)
+    figure = maze_figure(maze, site.world.sampler.free, pairs, views, site.style)
     return Plate(figure, about, source=headline(site.run))
 
 
@@ -519,7 +519,7 @@ def aliased_figure(site: Site, survey: Survey, sfs: Array, threshold: float) -> 
     figure = Figure((sum(sizes), tall), layout="constrained")
     plan, views = figure.subfigures(1, 2, width_ratios=sizes, squeeze=False).ravel()
     axes = plan.add_subplot()
-    draw_walls(axes, site.world.places.maze, style)
+    draw_walls(axes, site.world.sampler.maze, style)
     if style.titled:
         figure.suptitle("Views that look alike though far apart", fontsize=13, fontweight="bold")
         axes.set_title(f"{headline(site.run)}\n{_about_pairs(survey, sfs, threshold)}", fontsize=9, color="#444444")
@@ -557,7 +557,7 @@ MARKS = {"o": "start", "*": "goal"}
 def maze_site(run: LoadedRun, style: Style) -> Site | None:
     """The run with its maze; None where it is in none."""
     config = run.experiment.env
-    return Site(run, MazeWorld(config, run.folder.tasks), style) if isinstance(config, DoomConfig) else None
+    return Site(run, config.open(run.folder.path), style) if config.kind == "maze" else None
 
 
 def doom_figures(site: Site) -> dict[str, Plate]:
@@ -638,7 +638,7 @@ class _Walks:
     waypoints: Waypoints
     places: dict[int, list[Array]] = field(default_factory=dict)
     """Number of the task -> places [2]."""
-    plans: dict[int, Explanation] = field(default_factory=dict)
+    plans: dict[int, Decision] = field(default_factory=dict)
     """Number of the task -> what the policy meant to do at its start."""
     rows: list[EpisodeRow] = field(default_factory=list)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,17 +14,16 @@ from minigrid.core.grid import Grid
 from minigrid.minigrid_env import MiniGridEnv
 from PIL import Image, ImageDraw, ImageFont
 
-from sfl.api import GOAL, Array, Explanation, Observation, Policy, Step, WeighingPolicy
+from sfl.api import GOAL, ActionValuePolicy, Array, Decision, Observation, Policy, Step
 from sfl.config import require
 from sfl.errors import SflError
 from sfl.files import written
 from sfl.run.evaluate import EpisodeRow, evaluate
-from sfl.run.folder import LoadedRun, RunFolder, env_spec, load_run
+from sfl.run.folder import LoadedRun, RunFolder, load_run
 from sfl.run.poses import PathRecorder
 from sfl.show.views import (
     Box,
     chart,
-    drawing_itself,
     first_task,
     frozen,
     goal_place,
@@ -34,10 +32,9 @@ from sfl.show.views import (
     route_places,
     spread,
 )
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, MiniGridConfig, Task, make_env, world_name
-from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
+from sfl.worlds import EnvConfig, Task
 from sfl.worlds.doom.tasks import GOAL_RADIUS
-from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
+from sfl.worlds.gym import env_spec
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.session import Env
 
@@ -107,7 +104,7 @@ class Scenery(Protocol):
     unit: str
     """What distances on its map are measured in; empty where it has none."""
 
-    def now(self, explanation: Explanation) -> Image.Image:
+    def now(self, explanation: Decision) -> Image.Image:
         """The world at this moment, from above where there is such a map, with what the agent thinks."""
 
     def view(self) -> Image.Image | None:
@@ -127,18 +124,17 @@ class Painter:
         goal, located = goal_place(task.goal), poses_agree(run)
         self._landmarks = run.landmark_poses[:, :2] if located else np.zeros((0, 2))
         self._world: Scenery
-        self._actions: Sequence[str] = ()
-        if isinstance(run.experiment.env, DoomConfig):
-            self._world, self._actions = MazeViews(env, self._landmarks, goal), MAZE_ACTIONS
+        self._actions: Sequence[str] = run.experiment.env.action_names
+        if run.experiment.env.kind == "maze":
+            self._world = MazeViews(env, self._landmarks, goal)
         elif isinstance(env.unwrapped, MiniGridEnv):
             places = spread(run.landmark_poses) if located else self._landmarks
             self._world = Grids(env, env.unwrapped, places, goal)
-            self._actions = GRID_ACTIONS if isinstance(run.experiment.env, MiniGridConfig) else ()
         else:
             self._world, self._landmarks = Pictures(env), np.zeros((0, 2))
 
     def frame(
-        self, goal: Observation | None, explanation: Explanation, steps: int, action: int | None, outcome: str | None
+        self, goal: Observation | None, explanation: Decision, steps: int, action: int | None, outcome: str | None
     ) -> Array:
         """The world as it is now, [H, W, 3], and the action that was chosen in it; at the end there is none."""
         world, view = self._world.now(explanation), self._world.view()
@@ -168,7 +164,7 @@ class Painter:
         facts = 5 * LINE if goal else 6 * LINE  # the last says how it ended; a goal that is no picture is told
         return TITLE + goal + facts + MARGIN + LINE + BAR * self._action_count + MARGIN + KEY_LINE * len(KEY)
 
-    def _facts(self, explanation: Explanation, steps: int, outcome: str | None) -> list[tuple[str, str]]:
+    def _facts(self, explanation: Decision, steps: int, outcome: str | None) -> list[tuple[str, str]]:
         route, target = explanation.route, explanation.target
         passed = f"{route.index(target) + 1} of " if target in route else ""
         planned = f"{passed}{len(route)} waypoints" if route else "-"
@@ -176,7 +172,7 @@ class Painter:
         facts += [("walks to", _name(target)), ("route", planned if explanation.route_found else "none found")]
         return facts if outcome is None else [*facts, ("end", ENDS[outcome])]
 
-    def _belief(self, explanation: Explanation) -> str:
+    def _belief(self, explanation: Decision) -> str:
         """The landmark at which the agent believes to be, and how far that is from where it is."""
         name, here = _name(explanation.localized), self._env.here
         if explanation.localized is None or here is None or not len(self._landmarks):
@@ -206,9 +202,7 @@ class Painter:
             top += LINE
         return top
 
-    def _draw_values(
-        self, canvas: Image.Image, left: int, top: int, explanation: Explanation, action: int | None
-    ) -> None:
+    def _draw_values(self, canvas: Image.Image, left: int, top: int, explanation: Decision, action: int | None) -> None:
         """A bar for each action, from the lowest value to the highest; the chosen one stands out."""
         draw, values = ImageDraw.Draw(canvas), explanation.values
         if not values:
@@ -260,7 +254,7 @@ class Grids:
         self._marks: tuple[tuple[object, ...], Image.Image] | None = None
         self.tile = SIDE // max(self._box[2] - self._box[0], self._box[3] - self._box[1])
 
-    def now(self, explanation: Explanation) -> Image.Image:
+    def now(self, explanation: Decision) -> Image.Image:
         """What it looks like at this moment."""
         world = self._cut(self._base.get_frame(highlight=False, tile_size=self.tile))
         return _under_agent(world, self._layer(world.size, explanation))
@@ -278,7 +272,7 @@ class Grids:
         direction = int(observation[place][2]) if agents else None
         return fitted(self._cut(Grid.decode(observation)[0].render(self.tile, place, direction)), GOAL_SIDE)
 
-    def _layer(self, size: tuple[int, int], explanation: Explanation) -> Image.Image:
+    def _layer(self, size: tuple[int, int], explanation: Decision) -> Image.Image:
         """The marks as a transparent picture; most steps have the same as the step before."""
         here = None if explanation.localized is None or self._env.here is None else tuple(self._env.here)
         shown = explanation.localized, explanation.target, explanation.route, here
@@ -288,7 +282,7 @@ class Grids:
             self._marks = shown, layer.resize(size, Image.Resampling.LANCZOS)
         return self._marks[1]
 
-    def _draw_marks(self, draw: ImageDraw.ImageDraw, explanation: Explanation) -> None:
+    def _draw_marks(self, draw: ImageDraw.ImageDraw, explanation: Decision) -> None:
         unit = self.tile * SMOOTH
         if self._goal is not None:
             x, y = self._pixels(self._goal)
@@ -336,7 +330,7 @@ class Pictures:
     def __init__(self, env: Env) -> None:
         self._env = env
 
-    def now(self, explanation: Explanation) -> Image.Image:
+    def now(self, explanation: Decision) -> Image.Image:
         """What it looks like at this moment; nothing is drawn in, for nobody knows where."""
         try:
             picture = self._env.render()
@@ -387,7 +381,7 @@ class MazeViews:
         self._scale = SMOOTH * (SIDE - 2 * MARGIN) / float(extent.max())
         self._floor = self._draw_floor(maze, extent)
 
-    def now(self, explanation: Explanation) -> Image.Image:
+    def now(self, explanation: Decision) -> Image.Image:
         """The map at this moment."""
         plan = self._floor.copy()
         draw = ImageDraw.Draw(plan)
@@ -422,7 +416,7 @@ class MazeViews:
             dot(draw, self._point(self._goal), 4 * SMOOTH, GREEN, WHITE)
         return floor
 
-    def _draw_thoughts(self, draw: ImageDraw.ImageDraw, explanation: Explanation) -> None:
+    def _draw_thoughts(self, draw: ImageDraw.ImageDraw, explanation: Decision) -> None:
         stops = [self._point(place) for place in route_places(explanation, self._landmarks, self._goal)]
         if len(stops) > 1:
             draw.line(stops, fill=ORANGE, width=2 * SMOOTH)
@@ -497,18 +491,14 @@ def _require_whole(draft: Path, path: Path) -> None:
 
 
 def _require_one_world(runs: list[LoadedRun]) -> None:
-    worlds = [world_name(run.experiment.env) for run in runs]
+    worlds = [run.experiment.env.world_name() for run in runs]
     names = " and ".join(f"{run.folder.path} in {world}" for run, world in zip(runs, worlds, strict=True))
     require(len(set(worlds)) == 1, f"Runs that are filmed side by side must be in one world; {names} are not.")
 
 
 def _on_film(config: EnvConfig, task: Task) -> PathRecorder:
     """The world of a task: with time for it, able to draw itself, and with its path noted."""
-    if isinstance(config, DoomConfig):
-        config = replace(config, max_steps=task.budget)
-    elif isinstance(config, GymConfig):
-        config = drawing_itself(config)
-    return PathRecorder(make_env(config))
+    return PathRecorder(config.to_show(task.budget).make())
 
 
 class _Film:
@@ -564,7 +554,7 @@ class _Camera:
 
     def _paint(self, action: int | None, outcome: str | None) -> None:
         policy, over = self.policy, action is None  # at the end there is nothing left to weigh
-        thought = policy.weigh(0) if isinstance(policy, WeighingPolicy) and not over else policy.explain(0)
+        thought = policy.action_values(0) if isinstance(policy, ActionValuePolicy) and not over else policy.explain(0)
         self.frame = self._painter.frame(self._goal, thought, self._steps, action, outcome)
 
 
@@ -585,7 +575,7 @@ class _Stage:
         self._film.add(self._together())
         return np.array(actions)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the environment's policy says."""
         return self._cameras[env_index].policy.explain(0)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sfl.api import GOAL, Array, Explanation, FieldPolicy, Observation, Policy
-from sfl.errors import UsageError
+from sfl.api import GOAL, Array, Decision, FieldPolicy, Observation, Policy
 from sfl.run.folder import LoadedRun
-from sfl.run.worlds import MazeWorld
 from sfl.seeding import draw_seed, spawn
-from sfl.worlds import GymConfig, Pose, Task, make_env
+from sfl.worlds import Pose, Task
 from sfl.worlds.doom.env import DoomMaze
+from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.mazes.free_space import FreeSpace
 from sfl.worlds.session import Env
 
@@ -67,7 +65,7 @@ class Journey:
 
     start: Array | None  # [3]
     goal: Array | None  # [2]
-    explanation: Explanation
+    explanation: Decision
 
 
 def chart(env: Env) -> Chart | None:
@@ -150,9 +148,7 @@ def first_task(run: LoadedRun, level: str | None = None) -> Task:
 
 def poses_agree(run: LoadedRun) -> bool:
     """Poses of different episodes lie on one map, and the landmarks' are known."""
-    config = run.experiment.env
-    one_world = not isinstance(config, GymConfig) or config.reset_seed is not None
-    return one_world and len(run.landmark_poses) > 0 and bool(np.isfinite(run.landmark_poses).all())
+    return run.experiment.env.one_map and len(run.landmark_poses) > 0 and bool(np.isfinite(run.landmark_poses).all())
 
 
 def journey(policy: Policy, env: Env, task: Task) -> Journey:
@@ -168,7 +164,7 @@ def goal_place(goal: Pose | Observation | None) -> Array | None:
     return np.array(goal[:2], float) if isinstance(goal, tuple) else None
 
 
-def route_places(explanation: Explanation, landmarks: Array, goal: Array | None) -> Array:
+def route_places(explanation: Decision, landmarks: Array, goal: Array | None) -> Array:
     """Where the waypoints of a route lie [R, 2], given those of the landmarks [L, 2]; an unknown goal is left out."""
     places = [goal if waypoint == GOAL else landmarks[waypoint] for waypoint in explanation.route]
     return np.array([place for place in places if place is not None], float).reshape(-1, 2)
@@ -177,20 +173,6 @@ def route_places(explanation: Explanation, landmarks: Array, goal: Array | None)
 def frozen(run: LoadedRun) -> Policy:
     """The run's policy as evaluation has it, with a generator of its own."""
     return run.agent.policy(draw_seed(spawn(run.seed, ["picture"])["picture"]))
-
-
-def drawing_itself(config: GymConfig) -> GymConfig:
-    """A foreign environment draws itself only when it is told so as it is made; some take no such word."""
-    if any(word.startswith("render_mode=") for word in config.kwargs):
-        return config
-    drawing = replace(config, kwargs=(*config.kwargs, "render_mode=rgb_array"))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            make_env(drawing).close()
-    except UsageError:
-        return config
-    return drawing
 
 
 # ---- What is seen all over a maze, and which of it a policy takes for the same. Draws nothing.
@@ -230,7 +212,7 @@ class Survey:
 
 def survey(world: MazeWorld) -> Survey:
     """Look around in the game."""
-    free, maze = world.places.free, world.places.maze
+    free, maze = world.sampler.free, world.sampler.maze
     side, poses = viewpoints(free)
     frames = pictures(world, poses)
     on_foot = free.at(free.distances_from(np.array(maze.start[:2])), poses[:: len(HEADINGS), :2])
@@ -249,7 +231,7 @@ def viewpoints(free: FreeSpace) -> tuple[float, Array]:
 
 def pictures(world: MazeWorld, poses: Array) -> Array:
     """[N, 120, 160, 3] what is seen at poses [N, 3]."""
-    env = DoomMaze(world.places.maze)
+    env = DoomMaze(world.sampler.maze)
     try:
         return env.pictures(poses)
     finally:

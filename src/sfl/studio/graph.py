@@ -14,14 +14,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sfl.api import Array
-from sfl.baselines.mss.config import FrameMSSConfig, MSSConfig
-from sfl.baselines.sgm import SGMConfig
-from sfl.baselines.sptm import SPTMConfig
+from sfl.baselines.config import SGMConfig, SPTMConfig
+from sfl.baselines.mss.config import MSSConfig
 from sfl.errors import CheckpointError, SflError
 from sfl.files import array_in, arrays_in
-from sfl.method.config import AnySFLConfig, in_force
+from sfl.method.config import AnySFLConfig, NavigatorConfig, in_force
 from sfl.method.edges import EdgeStatistics, edge_threshold, form_edges, pair_key, split_key, unfiltered
-from sfl.method.navigator import NavigatorConfig
 from sfl.registry import AgentConfig, field_score
 from sfl.run.folder import LAST
 from sfl.studio.answers import Document, NotHereError, encode, numbers, shares, whole
@@ -225,7 +223,7 @@ def thresholds(arrays: Mapping[str, Array], agent: AgentConfig) -> Document:
         found["localize"] = agent.localize_threshold
     elif isinstance(agent, SPTMConfig):
         found["localize"] = agent.guide.global_threshold
-    elif isinstance(agent, MSSConfig | FrameMSSConfig):
+    elif isinstance(agent, MSSConfig):
         found |= {"localize": agent.map.clip, "edge": agent.map.clip}
     return found
 

@@ -16,15 +16,16 @@ from PIL import Image
 
 from sfl.api import Array
 from sfl.errors import UsageError
-from sfl.run.evaluate import eval_tasks
-from sfl.run.worlds import MazeWorld, World, open_world
+from sfl.run.evaluate import eval_tasks, open_world
 from sfl.show.views import HEADINGS, view_at, viewpoints
 from sfl.studio.answers import Document, NotHereError, numbers
 from sfl.studio.runs import Run
 from sfl.worlds import GridWorld, Pose, Task, make_env
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.tasks import GOAL_RADIUS
+from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.grids import Layout
+from sfl.worlds.world import EnvironmentWorld
 
 TASKS = 50
 """Tasks of a level that the page lists."""
@@ -98,7 +99,7 @@ class Atlas:
         self._game_lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def world(self, run: Run) -> World:
+    def world(self, run: Run) -> EnvironmentWorld | MazeWorld:
         """Where a run takes place."""
         experiment = run.facts.experiment
         return self._worlds.get((run.id, experiment), lambda: open_world(experiment.env, run.folder.path))
@@ -109,7 +110,7 @@ class Atlas:
         if facts.kind == "other":
             return {"kind": "other", "title": run.title}
         world = self.world(run)
-        about = _maze_map(world) if isinstance(world, MazeWorld) else _grid_map(_layout(run))
+        about = _maze_map(world) if world.kind == "maze" else _grid_map(_layout(run))
         return {"kind": facts.kind, "title": run.title, **about, "tasks": _tasks(run)}
 
     def views(self, run: Run) -> Views:
@@ -118,8 +119,8 @@ class Atlas:
         if run.facts.kind == "other":
             raise NotHereError(f"The world of {run.title} cannot be looked at from above.")
         world = self.world(run)
-        if isinstance(world, MazeWorld):
-            side, poses = self._views.get(world_key, lambda: viewpoints(world.places.free))
+        if world.kind == "maze":
+            side, poses = self._views.get(world_key, lambda: viewpoints(world.sampler.free))
             return Views(poses, side, None)
         poses, observations = self._views.get(world_key, lambda: _survey(run))
         return Views(poses, 1.0, observations)
@@ -141,7 +142,7 @@ class Atlas:
     def can_look(self, run: Run, poses: Array) -> bool:
         """Whether a player could see something at all of these poses [N, 3] of a maze; not from within a wall."""
         world = self.world(run)
-        return isinstance(world, MazeWorld) and bool(world.places.free.covers(poses[:, :2]).all())
+        return world.kind == "maze" and bool(world.sampler.free.covers(poses[:, :2]).all())
 
     def photographs(self, run: Run, poses: Array) -> Array:
         """[N, 120, 160, 3] what is seen at poses [N, 3] of a maze."""
@@ -174,12 +175,12 @@ class Atlas:
     def _camera(self, run: Run) -> Iterator[DoomMaze]:
         """The game that takes pictures in the maze of a run; it ends when nobody has asked for a while."""
         world, key = self.world(run), run.facts.world_key
-        assert isinstance(world, MazeWorld)
+        assert world.kind == "maze"
         with self._game_lock:
             if self._game is not None and self._game[0] != key:
                 self._end_game()
             if self._game is None:
-                self._game = (key, DoomMaze(world.places.maze))
+                self._game = (key, DoomMaze(world.sampler.maze))
             if self._timer is not None:
                 self._timer.cancel()
             try:
@@ -248,7 +249,7 @@ def _grid_map(layout: Layout) -> Document:
 
 
 def _maze_map(world: MazeWorld) -> Document:
-    maze = world.places.maze
+    maze = world.sampler.maze
     ends = maze.walls.reshape(-1, 2)
     return {
         "unit": "map unit",

@@ -11,17 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from sfl.api import Array, Explanation, Observation, Policy, Step, WeighingPolicy
-from sfl.run.evaluate import pose as pose_tasks
+from sfl.api import ActionValuePolicy, Array, Decision, Observation, Policy, Step
+from sfl.run.evaluate import freeze, open_world
 from sfl.run.folder import LoadedRun
 from sfl.run.rollout import rollout
-from sfl.run.worlds import open_world
-from sfl.show.views import drawing_itself, poses_agree
+from sfl.show.views import poses_agree
 from sfl.studio.answers import numbers
 from sfl.studio.views import Window
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Task, make_env
-from sfl.worlds.doom.protocol import ACTIONS as MAZE_ACTIONS
-from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
+from sfl.worlds import EnvConfig, Task, make_env
 from sfl.worlds.session import Env, EnvSession
 
 Event = dict[str, Any]
@@ -48,7 +45,7 @@ class Player:
         self._trivial = open_world(config).solved_at_start(task) if isinstance(task.goal, tuple) else False
         self._known = poses_agree(run)
         with _POLICIES:
-            policy, self._queue = pose_tasks(run.agent, [task], seed)
+            policy, self._queue = freeze(run.agent, [task], seed)
         self._env = make_env(config)
         self._eye = _Eye(policy, self._env)
 
@@ -81,7 +78,7 @@ class Player:
                 events += self._last(step, explained, lost)
             yield events
 
-    def _last(self, step: Step, explained: Explanation, lost: bool) -> list[Event]:
+    def _last(self, step: Step, explained: Decision, lost: bool) -> list[Event]:
         reached = bool(step.succeeded[0])
         broken = not reached and self._in_maze and self.steps < self._task.budget
         outcome = "reached" if reached else "broken" if broken else "no_route" if lost else "timeout"
@@ -95,7 +92,7 @@ class Player:
         pose = info["pose"]
         yield [
             self._begin(pose),
-            self._step(pose, self._eye.now(), None, Explanation(), True),
+            self._step(pose, self._eye.now(), None, Decision(), True),
             self._end("reached"),
         ]
 
@@ -103,7 +100,7 @@ class Player:
 
     @property
     def _in_maze(self) -> bool:
-        return isinstance(self._run.experiment.env, DoomConfig)
+        return self._run.experiment.env.kind == "maze"
 
     def _begin(self, start: Array) -> Event:
         goal = self._task.goal
@@ -118,7 +115,7 @@ class Player:
         }
 
     def _step(
-        self, pose: Array, picture: str | None, action: int | None, explained: Explanation, reached: bool = False
+        self, pose: Array, picture: str | None, action: int | None, explained: Decision, reached: bool = False
     ) -> Event:
         """`reached` is the environment's word on the goal; `passed` is the agent's belief about a landmark."""
         believed = self._seen_at(explained.localized)
@@ -157,7 +154,7 @@ class _Eye:
         self._policy, self._window = policy, Window(env)
         self.goal: Observation | None = None
         self.picture: str | None = None
-        self.explained = Explanation()
+        self.explained = Decision()
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """The episode begins."""
@@ -169,11 +166,11 @@ class _Eye:
         """Act as the policy does, and look."""
         with _POLICIES:
             policy, actions = self._policy, self._policy.act(observations, env_indices)
-            self.explained = policy.weigh(0) if isinstance(policy, WeighingPolicy) else policy.explain(0)
+            self.explained = policy.action_values(0) if isinstance(policy, ActionValuePolicy) else policy.explain(0)
         self.picture = self.now()
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the policy said."""
         return self.explained
 
@@ -209,16 +206,15 @@ def rounds(players: Sequence[Player]) -> Iterator[list[Event]]:
 
 def _prepared(config: EnvConfig, budget: int, spawn: str | None) -> EnvConfig:
     """The same world, with time for the episode, the same starts for all players, and drawing itself."""
-    if isinstance(config, GymConfig):
-        return replace(drawing_itself(config), max_steps=budget)
-    return replace(config, max_steps=budget, spawn=spawn or config.spawn)  # type: ignore[arg-type]  # one of its kind
+    shown = config.to_show(budget)
+    if shown.kind == "other" or not spawn:
+        return shown
+    return replace(shown, spawn=spawn)  # type: ignore[arg-type]  # one of its kind
 
 
 def _action_names(config: EnvConfig, env: Env) -> list[str]:
     space: Any = env.action_space
-    if isinstance(config, DoomConfig):
-        return list(MAZE_ACTIONS)
-    return [str(number) for number in range(space.n)] if isinstance(config, GymConfig) else list(GRID_ACTIONS)
+    return list(config.action_names) or [str(number) for number in range(space.n)]
 
 
 def _pose(pose: Array) -> list[Any] | None:

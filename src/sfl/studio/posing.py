@@ -13,10 +13,9 @@ from sfl.errors import UsageError
 from sfl.run.compare import task_in
 from sfl.run.folder import LoadedRun
 from sfl.run.goals import goal_in_picture
-from sfl.run.worlds import MazeWorld
 from sfl.show.views import first_task
 from sfl.studio.views import as_frame, read_picture
-from sfl.worlds import DoomConfig, EnvConfig, GymConfig, Pose, Task, make_env, world_name
+from sfl.worlds import DoomConfig, EnvConfig, Pose, Task, make_env
 from sfl.worlds.doom.tasks import BUDGETS
 
 MOST_PLAYERS = 4
@@ -105,7 +104,7 @@ def require_one_world(runs: Sequence[LoadedRun]) -> None:
 
 def _world(config: EnvConfig) -> str:
     """Equal for runs in the same place; of a foreign environment every argument may matter."""
-    return repr(config) if isinstance(config, GymConfig) else world_name(config)
+    return repr(config) if config.kind == "other" else config.world_name()
 
 
 def task_of(run: LoadedRun, asked: Request) -> Task:
@@ -133,13 +132,13 @@ def _own_task(run: LoadedRun, level: str | None, pair: int) -> Task:
 def _given_task(config: EnvConfig, goal: Pose | str | None, start: Pose | None) -> Task:
     picture = read_picture(goal) if isinstance(goal, str) else None
     pose = None if isinstance(goal, str) else goal
-    if isinstance(config, DoomConfig):
+    if config.kind == "maze":
         return _task_in_maze(config, pose, picture, start)
     env = make_env(config)
     try:
         if picture is not None:
             return task_in(env, goal_in_picture("The goal picture", picture, env), start)
-        known = not isinstance(config, GymConfig)
+        known = config.kind == "grid"
         places = f"Places of {config.id} are not known; give one of the run's tasks or a picture."
         require(known or (goal is None and start is None), places)
         return task_in(env, pose, start)
@@ -149,10 +148,10 @@ def _given_task(config: EnvConfig, goal: Pose | str | None, start: Pose | None) 
 
 def _task_in_maze(config: DoomConfig, goal: Pose | None, picture: Array | None, start: Pose | None) -> Task:
     """A picture does not say where it was taken: such an episode ends when the agent takes itself to be there."""
-    world = MazeWorld(config)
+    world = config.open()
     if goal is not None:
         return world.given_task(goal, start)
     require(picture is not None, "An episode in a maze needs a goal: give a pose, a picture or one of the run's tasks.")
     assert picture is not None
-    place = None if start is None else world.places.checked(start, "start")
+    place = None if start is None else world.sampler.checked(start, "start")
     return Task("any", 0, place, as_frame(picture), max(BUDGETS.values()))

@@ -25,7 +25,6 @@ from sfl.run.folder import LAST, RunFolder, read_config, usable_config
 from sfl.run.log import note
 from sfl.run.settings import Experiment
 from sfl.studio.answers import Document, NotHereError, NotReadyError
-from sfl.worlds import DoomConfig, MiniGridConfig, world_name
 
 ATTEMPTS, PAUSE = 6, 0.1
 """How often, and how many seconds apart, a checkpoint is read that changes meanwhile."""
@@ -61,12 +60,11 @@ class Facts:
         written, seed = read_config(path)
         experiment, _ = usable_config(path, whole=False)
         env = experiment.env
-        kind: Kind = "grid" if isinstance(env, MiniGridConfig) else "maze" if isinstance(env, DoomConfig) else "other"
         try:
-            key = world_name(env)
+            key = env.world_name()
         except SflError:  # its maze is not on this machine: curves and graph can be shown all the same
             key = f"{env.id} in maze {getattr(env, 'maze', '')}"
-        return cls(experiment, written, seed, kind, key if kind != "other" else f"{key} {env!r}")
+        return cls(experiment, written, seed, env.kind, key if env.kind != "other" else f"{key} {env!r}")
 
 
 class Run:
@@ -260,7 +258,7 @@ class Shelf:
 def run_folders(path: Path) -> list[Path]:
     """The run itself, or all runs below a folder."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist; give a run folder such as runs/sfl-fourroom/seed-0000.")
+        raise UsageError(f"{path} does not exist; give a run folder such as runs/fourroom-sfl/seed-0000.")
     if (path / "config.json").is_file():
         read_config(path)
         return [path.resolve()]

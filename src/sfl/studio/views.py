@@ -13,12 +13,12 @@ from minigrid.core.grid import Grid
 from minigrid.minigrid_env import MiniGridEnv
 from PIL import Image
 
-from sfl.api import Array, Explanation, Observation
+from sfl.api import Array, Decision, Observation
 from sfl.config import require
 from sfl.errors import SflError, UsageError
 from sfl.run.goals import picture_in
 from sfl.show.video import Pictures, fitted
-from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.doom.protocol import FRAME_SHAPE
 from sfl.worlds.session import Env
 
 SIDE = 320
@@ -56,7 +56,7 @@ class Window:
         if not self._drawable:
             return None
         try:
-            return _encoded(np.asarray(fitted(Pictures(self._env).now(Explanation()), SIDE)), "PNG")
+            return _encoded(np.asarray(fitted(Pictures(self._env).now(Decision()), SIDE)), "PNG")
         except SflError:  # it will not learn to draw itself
             self._drawable = False
             return None

@@ -2,15 +2,15 @@
 
 import gymnasium
 
-from sfl.worlds.config import DOOM_ID, DoomConfig, EnvConfig, GymConfig, MiniGridConfig, make_env, world_name
+from sfl.worlds.config import DOOM_ID, DoomConfig, EnvConfig, GymConfig, MiniGridConfig, make_env
 from sfl.worlds.grids import GridWorld, register_all
 from sfl.worlds.gym import GoalWrapper, is_goal_env
 from sfl.worlds.tasks import Pose, Task, draw_tasks
 
 register_all()
 if DOOM_ID not in gymnasium.registry:
-    # Loaded when it is made: whoever walks in grids needs no ViZDoom.
-    gymnasium.register(DOOM_ID, "sfl.worlds.doom:DoomMaze", vector_entry_point="sfl.worlds.doom.pool:DoomVectorEnv")
+    # Loaded when one is made: grids need no ViZDoom.
+    gymnasium.register(DOOM_ID, "sfl.worlds.doom:DoomMaze")
 
 __all__ = [
     "DOOM_ID",
@@ -25,5 +25,4 @@ __all__ = [
     "draw_tasks",
     "is_goal_env",
     "make_env",
-    "world_name",
 ]

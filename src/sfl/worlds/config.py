@@ -1,26 +1,37 @@
-"""Which environment to make, as a value; and `make_env`, which makes it."""
+"""Which world, as a value: our grids (`MiniGridConfig`), any Gymnasium environment (`GymConfig`), mazes (`DoomConfig`).
+
+Each says what it is (`kind`, `world_name`, `spec`, `observation_kind`), makes an environment (`make`) and opens the
+world for a run (`open`, see `world.py`), so that nobody else has to tell the three apart.
+"""
 
 from __future__ import annotations
 
 import json
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeGuard, cast, get_args
 
 import gymnasium as gym
+import numpy as np
 from minigrid.minigrid_env import MiniGridEnv
 
+from sfl.api import EnvSpec
 from sfl.config import check_types, later, require
 from sfl.errors import UsageError, unknown_name
 from sfl.user_modules import fault, import_named, import_user_module, is_ours
+from sfl.worlds.grids import ACTIONS as GRID_ACTIONS
 from sfl.worlds.grids import LAYOUTS, Spawn
-from sfl.worlds.gym import GoalWrapper, WholeGrid
+from sfl.worlds.gym import GoalWrapper, WholeGrid, env_spec, kind_of_goal_env
+from sfl.worlds.observations import ObservationKind, describe_observation
 
 if TYPE_CHECKING:
+    from sfl.worlds.doom.world import MazeWorld
     from sfl.worlds.mazes.layout import Maze
     from sfl.worlds.mazes.textures import Textures
+    from sfl.worlds.world import EnvironmentWorld, GymWorld, Tell
 
 DOOM_ID = "sfl/DoomMaze-v0"
 SPAWNS = ("fixed", "random")
@@ -29,10 +40,51 @@ _OURS = [layout.env_id for layout in LAYOUTS.values()]
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
+class _EnvironmentConfig:
+    """What worlds of one process have in common: they are asked by making one."""
+
+    @property
+    def one_map(self) -> bool:
+        """Poses of different episodes lie on one map."""
+        return True
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """By number; () where actions have numbers only."""
+        return ()
+
+    def make(self, goal_terminates: bool = True) -> gym.Env[Any, Any]:
+        """The environment; with `goal_terminates=False` reaching the goal does not end an episode."""
+        raise NotImplementedError
+
+    def spec(self, env_count: int = 1) -> EnvSpec:
+        """What a method may know of it."""
+        env = self.make()
+        spec = env_spec(env, env_count)
+        env.close()
+        return spec
+
+    def observation_kind(self) -> ObservationKind:
+        """What its observations are taken for."""
+        env = self.make()
+        kind = kind_of_goal_env(env)
+        env.close()
+        return kind
+
+    def files(self) -> dict[str, Path]:
+        """It reads no files of the user's."""
+        return {}
+
+    def modules(self) -> list[str]:
+        """Modules of the user's that its settings name as `module:name`."""
+        return []
+
+
 @dataclass(frozen=True)
-class MiniGridConfig:
+class MiniGridConfig(_EnvironmentConfig):
     """One of the paper's grid worlds."""
 
+    kind: ClassVar[Literal["grid"]] = "grid"
     id: str = "sfl/FourRoom-v0"
     """`sfl/FourRoom-v0` or `sfl/MultiRoom-N2-v0` (N3, N4, N6, N8)."""
     spawn: Spawn = "fixed"
@@ -46,11 +98,40 @@ class MiniGridConfig:
             raise unknown_name("grid world", self.id, _OURS, f"There are {', '.join(_OURS)}.")
         _check_limit(self.max_steps)
 
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """By number."""
+        return GRID_ACTIONS
+
+    def make(self, goal_terminates: bool = True) -> gym.Env[Any, Any]:
+        """The environment; with `goal_terminates=False` reaching the goal does not end an episode."""
+        chosen: dict[str, Any] = {"spawn": self.spawn, "max_steps": self.max_steps, "goal_terminates": goal_terminates}
+        return gym.make(self.id, disable_env_checker=True, **chosen)
+
+    def open(self, run: Path | None = None, tell: Tell | None = None) -> EnvironmentWorld:
+        """The world; its tasks follow from the seed of a run."""
+        from sfl.worlds.world import EnvironmentWorld
+
+        return EnvironmentWorld(self)
+
+    def world_name(self) -> str:
+        """What a checkpoint was made in."""
+        return self.id
+
+    def moved(self, folder: Path) -> MiniGridConfig:
+        """It reads no files."""
+        return self
+
+    def to_show(self, budget: int) -> MiniGridConfig:
+        """The same with time for an episode of so many steps."""
+        return replace(self, max_steps=budget)
+
 
 @dataclass(frozen=True)
-class GymConfig:
+class GymConfig(_EnvironmentConfig):
     """Any Gymnasium environment with discrete actions and array observations."""
 
+    kind: ClassVar[Literal["other"]] = "other"
     id: str = "MiniGrid-FourRooms-v0"
     """The id it is registered under; `module:Name-v0` imports `module` first, also one in this folder."""
     goal_test: str = "equal"
@@ -102,11 +183,87 @@ class GymConfig:
         """The module that is to be imported first; empty: none."""
         return self.id.rpartition(":")[0]
 
+    @property
+    def one_map(self) -> bool:
+        """Poses of different episodes lie on one map: where worlds vary they do not."""
+        return self.reset_seed is not None
+
+    def make(self, goal_terminates: bool = True) -> gym.Env[Any, Any]:
+        """The environment; with `goal_terminates=False` reaching the goal does not end an episode."""
+        return GoalWrapper(
+            self._inner_env(),
+            goal_test=_function("goal_test", self.goal_test) if ":" in self.goal_test else cast(Any, self.goal_test),
+            radius=self.radius,
+            goals=None if self.goals is None else _function("goals", self.goals),
+            observation_key=self.observation_key,
+            reset_seed=self.reset_seed,
+            max_steps=self.max_steps,
+            goal_terminates=goal_terminates,
+        )
+
+    def _inner_env(self) -> gym.Env[Any, Any]:
+        """The environment itself, with the configured time limit in place of its own."""
+        arguments = dict(map(_argument, self.kwargs))
+        if module := self.module:
+            import_user_module(module, f"env.id {self.id}")
+        try:
+            env = gym.make(self.id, self.max_steps, disable_env_checker=True, **arguments)
+        except (gym.error.Error, ImportError, TypeError) as error:  # unknown ids, missing packages, wrong kwargs
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise UsageError(f"Cannot make {self.id} with {arguments}: {reason}") from error
+        except Exception as error:  # an environment of the user's may raise anything
+            if is_ours(error):
+                raise
+            raise UsageError(f"Cannot make {self.id} with {arguments}: {fault(error)}") from error
+        if isinstance(env.unwrapped, MiniGridEnv):
+            if self.max_steps is not None:
+                env.unwrapped.max_steps = self.max_steps  # MiniGrid counts for itself beside Gymnasium's time limit
+            if self.full_observation:
+                return WholeGrid(env)
+        return env
+
+    def open(self, run: Path | None = None, tell: Tell | None = None) -> GymWorld:
+        """The world, with the exam that a run saved in its folder; else `tell` hears how collecting one goes."""
+        from sfl.worlds.world import GymWorld
+
+        return GymWorld(self, run, tell)
+
+    def world_name(self) -> str:
+        """What a checkpoint was made in."""
+        return self.id
+
+    def moved(self, folder: Path) -> GymConfig:
+        """It reads no files."""
+        return self
+
+    def modules(self) -> list[str]:
+        """Those of the environment, of its goal test and of its sampler of goals."""
+        named = (self.id, self.goal_test, self.goals or "")
+        return list(dict.fromkeys(module for text in named if (module := text.rpartition(":")[0])))
+
+    def to_show(self, budget: int) -> GymConfig:
+        """The same with time for an episode of so many steps, and drawing itself where it can.
+
+        An environment draws itself only when it is told so as it is made; some take no such word.
+        """
+        shown = replace(self, max_steps=budget)
+        if any(word.startswith("render_mode=") for word in self.kwargs):
+            return shown
+        drawing = replace(shown, kwargs=(*self.kwargs, "render_mode=rgb_array"))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                drawing.make().close()
+        except UsageError:
+            return shown
+        return drawing
+
 
 @dataclass(frozen=True)
 class DoomConfig:
     """A maze of ViZDoom, seen through the player's eyes."""
 
+    kind: ClassVar[Literal["maze"]] = "maze"
     maze: str = "small"
     """A maze by name (`sfl maze` says which), a .txt layout, or a .wad file (`FILE.wad:MAP02` names its map)."""
     maze_dir: str | None = None
@@ -164,6 +321,59 @@ class DoomConfig:
             maze_dir=str(folder / "maze-dir") if there else self.maze_dir,
         )
 
+    def modules(self) -> list[str]:
+        """Its settings name none."""
+        return []
+
+    @property
+    def one_map(self) -> bool:
+        """All episodes are in one maze."""
+        return True
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """By number."""
+        from sfl.worlds.doom.protocol import ACTIONS
+
+        return ACTIONS
+
+    def spec(self, env_count: int = 1) -> EnvSpec:
+        """What a method may know of it; no game is started to ask it."""
+        from sfl.worlds.doom.protocol import FRAME_SHAPE
+
+        return EnvSpec(FRAME_SHAPE, "uint8", len(self.action_names), env_count)
+
+    def observation_kind(self) -> ObservationKind:
+        """What its observations are taken for: RGB pictures."""
+        from sfl.worlds.doom.protocol import FRAME_SHAPE
+
+        return describe_observation(gym.spaces.Box(0, 255, FRAME_SHAPE, np.uint8))
+
+    def make(self, goal_terminates: bool = True) -> gym.Env[Any, Any]:
+        """One game that shows the newest frame alone, as runs do: stacking is the agent's business."""
+        chosen: dict[str, Any] = {"maze": self.load(), "spawn": self.spawn, "max_steps": self.max_steps}
+        chosen |= {"goal_terminates": goal_terminates, "render_mode": "rgb_array", "stack": 1}
+        env = gym.make(self.id, disable_env_checker=True, **chosen)
+        stacks: Any = env.observation_space
+        frame = gym.spaces.Box(0, 255, stacks["observation"].shape[1:], stacks["observation"].dtype)
+        space = gym.spaces.Dict({name: frame for name in stacks})
+        return gym.wrappers.TransformObservation(env, lambda seen: {name: seen[name][-1] for name in seen}, space)
+
+    def open(self, run: Path | None = None, tell: Tell | None = None) -> MazeWorld:
+        """The maze, with the start-goal pairs that a run saved in its folder; refused where it cannot be read."""
+        from sfl.worlds.doom.world import PAIRS_FILE, MazeWorld
+
+        return MazeWorld(self, None if run is None else run / PAIRS_FILE)
+
+    def world_name(self) -> str:
+        """What a checkpoint was made in: the id, the maze's name and a fingerprint of its WAD."""
+        maze = self.load()
+        return f"{self.id} in maze {maze.name} ({zlib.crc32(maze.wad):08x})"
+
+    def to_show(self, budget: int) -> DoomConfig:
+        """The same with time for an episode of so many steps."""
+        return replace(self, max_steps=budget)
+
     def load(self) -> Maze:
         """The maze itself, read or built anew."""
         from sfl.worlds.mazes.load import load_maze
@@ -186,75 +396,24 @@ def asked_textures(kind: str | None, density: str | None, seed: int | None) -> T
     return Textures(**given) if given else None
 
 
-def world_name(config: EnvConfig) -> str:
-    """What a checkpoint was made in: the id, and of a maze also its name and a fingerprint of its WAD."""
-    if not isinstance(config, DoomConfig):
-        return config.id
-    maze = config.load()
-    return f"{config.id} in maze {maze.name} ({zlib.crc32(maze.wad):08x})"
+def is_config(value: Any) -> TypeGuard[EnvConfig]:
+    """Whether a value is the configuration of a world."""
+    return isinstance(value, get_args(EnvConfig))
+
+
+def config_of(env_id: str) -> EnvConfig:
+    """The configuration of an environment with all else left as it is."""
+    if env_id == DOOM_ID:
+        return DoomConfig()
+    return MiniGridConfig(env_id) if env_id.startswith("sfl/") else GymConfig(env_id)
 
 
 def make_env(config: EnvConfig, goal_terminates: bool = True) -> gym.Env[Any, Any]:
     """The environment of a configuration; with `goal_terminates=False` reaching the goal does not end an episode."""
-    if not isinstance(config, get_args(EnvConfig)):
+    if not is_config(config):
         given = f"make_env(GymConfig({config!r}))" if isinstance(config, str) else "an object of GymConfig"
         raise UsageError(f"make_env takes the configuration of an environment, got {config!r:.60}; try {given}.")
-    if isinstance(config, DoomConfig):
-        return _frames_env(config, goal_terminates)
-    if isinstance(config, MiniGridConfig):
-        chosen: dict[str, Any] = {
-            "spawn": config.spawn,
-            "max_steps": config.max_steps,
-            "goal_terminates": goal_terminates,
-        }
-        return gym.make(config.id, disable_env_checker=True, **chosen)
-    return GoalWrapper(
-        _inner_env(config),
-        goal_test=_function("goal_test", config.goal_test) if ":" in config.goal_test else config.goal_test,
-        radius=config.radius,
-        goals=None if config.goals is None else _function("goals", config.goals),
-        observation_key=config.observation_key,
-        reset_seed=config.reset_seed,
-        max_steps=config.max_steps,
-        goal_terminates=goal_terminates,
-    )
-
-
-def _frames_env(config: DoomConfig, goal_terminates: bool) -> gym.Env[Any, Any]:
-    """One game that shows the newest frame alone, as runs do: stacking is the agent's business."""
-    chosen: dict[str, Any] = {"maze": config.load(), "spawn": config.spawn, "max_steps": config.max_steps}
-    chosen |= {"goal_terminates": goal_terminates, "render_mode": "rgb_array", "stack": 1}
-    env = gym.make(config.id, disable_env_checker=True, **chosen)
-    stacks: Any = env.observation_space
-    frame = gym.spaces.Box(0, 255, stacks["observation"].shape[1:], stacks["observation"].dtype)
-    space = gym.spaces.Dict({name: frame for name in stacks})
-    return gym.wrappers.TransformObservation(env, lambda seen: {name: seen[name][-1] for name in seen}, space)
-
-
-def _inner_env(config: GymConfig) -> gym.Env[Any, Any]:
-    """The environment itself, with the configured time limit in place of its own."""
-    arguments = dict(map(_argument, config.kwargs))
-    if module := config.module:
-        import_user_module(module, f"env.id {config.id}")
-    try:
-        env = gym.make(config.id, config.max_steps, disable_env_checker=True, **arguments)
-    except (
-        gym.error.Error,
-        ImportError,
-        TypeError,
-    ) as error:  # what unknown ids, missing packages and wrong kwargs raise
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UsageError(f"Cannot make {config.id} with {arguments}: {reason}") from error
-    except Exception as error:  # an environment of the user's may raise anything
-        if is_ours(error):
-            raise
-        raise UsageError(f"Cannot make {config.id} with {arguments}: {fault(error)}") from error
-    if isinstance(env.unwrapped, MiniGridEnv):
-        if config.max_steps is not None:
-            env.unwrapped.max_steps = config.max_steps  # MiniGrid counts for itself beside Gymnasium's time limit
-        if config.full_observation:
-            return WholeGrid(env)
-    return env
+    return config.make(goal_terminates)
 
 
 def _argument(text: str) -> tuple[str, Any]:

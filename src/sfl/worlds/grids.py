@@ -1,6 +1,8 @@
-"""The maps of the paper's MiniGrid experiments, as data: rooms, doors, start, target.
+"""FourRoom and MultiRoom, the paper's MiniGrid experiments.
 
-Coordinates are (x, y), x to the right, y down. `docs/reference/environments.md` draws every map.
+First the maps as data (`Layout`, `LAYOUTS`): rooms, doors, start, target. Then `GridWorld`, the environment: four
+actions, the whole grid as observation, and goals. Coordinates are (x, y), x to the right, y down;
+`docs/reference/environments.md` draws every map.
 """
 
 from __future__ import annotations
@@ -18,8 +20,6 @@ from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.core.world_object import Door, Goal, Wall
 from minigrid.minigrid_env import MiniGridEnv
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import dijkstra
 
 from sfl.api import Array, Observation
 from sfl.config import require
@@ -79,6 +79,9 @@ class Layout:
 
     def walking_distances(self, places: Array) -> Array:
         """[N, N] steps on foot between cells [N, 2] that one can stand on, all doors open."""
+        from scipy.sparse import coo_array  # slow to load, and few want distances
+        from scipy.sparse.csgraph import dijkstra
+
         number = {cell: place for place, cell in enumerate(self.open_cells)}
         joined = [
             (number[x, y], number[x + dx, y + dy])
@@ -159,8 +162,6 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-# ---- FourRoom and MultiRoom: MiniGrid worlds with four actions, the whole grid as observation, and goals.
-
 Spawn = Literal["fixed", "random"]
 
 LEFT, RIGHT, FORWARD, TOGGLE = range(4)
@@ -215,8 +216,6 @@ class GridWorld(MiniGridEnv):
         self.carrying = None
         self.step_count = 0
         self.agent_pos, self.agent_dir = self.layout.start, 0
-
-    # ---- episodes
 
     def reset(  # type: ignore[override]  # MiniGrid's annotation leaves the observation's type open
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -288,8 +287,6 @@ class GridWorld(MiniGridEnv):
             self.grid.set(*cell, Door(color))
         self.grid.set(*self.layout.tile, Goal())
 
-    # ---- starts and goals
-
     def _start(self, given: Any) -> tuple[Cell, int]:
         if given is not None:
             return self._checked(given, "start", self.layout.free_cells)
@@ -356,8 +353,6 @@ class GridWorld(MiniGridEnv):
         if not (0 <= cell[0] < self.width and 0 <= cell[1] < self.height):
             return f"outside the {self.width}x{self.height} grid"
         return "in no room" if cell[0] % 1 == cell[1] % 1 == 0 else "between the cells"
-
-    # ---- for tasks, reports and plots
 
     def free_cells(self) -> list[Cell]:
         """Every reachable floor cell, doors not counted, row by row."""

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from minigrid.minigrid_env import MiniGridEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from sfl.api import Observation
+from sfl.api import EnvSpec, Observation
 from sfl.config import require
 from sfl.errors import UsageError
 from sfl.worlds.observations import ObservationKind, describe_observation
@@ -20,6 +20,8 @@ from sfl.worlds.tasks import GoalObservation, grid_pose
 
 GoalTest = Callable[[Observation, Observation, dict[str, Any]], bool]
 """(achieved, desired, info) -> whether the goal is reached; `info` is the environment's own of that moment."""
+GoalReached = Literal["equal"] | float | GoalTest
+"""When an observation is at a goal: when they are equal, within this distance of each other, or as a function says."""
 GoalSampler = Callable[[gym.Env[Any, Any], np.random.Generator, int], Any]
 """(environment, generator, count) -> up to so many goals [N, ...], or these and their distances [N] from the start."""
 
@@ -207,6 +209,14 @@ def kind_of_goal_env(env: gym.Env[Any, Any]) -> ObservationKind:
     )
     require(not kind.turned, f"{env_name(env)} has goals of its own and shows {kind.what}; give it as [H, W, C].")
     return kind
+
+
+def env_spec(env: gym.Env[Any, Any], env_count: int) -> EnvSpec:
+    """What an agent may know of an environment."""
+    space: Any = env.observation_space
+    seen = space["observation"]
+    action_space: Any = env.action_space
+    return EnvSpec(tuple(seen.shape), str(np.dtype(seen.dtype)), int(action_space.n), env_count)
 
 
 def env_name(env: gym.Env[Any, Any]) -> str:

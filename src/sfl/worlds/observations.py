@@ -19,6 +19,9 @@ The table, in the order in which it is read (docs/guides/your-world.md has it in
 
 Channels first are put last. `unsure` stands for agents that look through an encoder: the random policy and the tabular
 agent, which ask no more than whether two observations are equal, take any array.
+
+From above: `describe_observation`, entries of a Dict, arrays by their axes, how kinds are put into words, and how what
+an environment gives is read and checked.
 """
 
 from __future__ import annotations
@@ -110,9 +113,6 @@ def describe_observation(space: spaces.Space[Any], key: str | None = None, symbo
     )
 
 
-# ---- entries of a Dict
-
-
 _READABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict)
 
 
@@ -144,9 +144,6 @@ def _picked(raw: Any, key: str) -> Any:
     if not isinstance(raw, dict) or key not in raw:
         raise UsageError(f"The environment's space promises an entry {key!r}, and it gave {raw!s:.60}.")
     return raw[key]
-
-
-# ---- arrays
 
 
 def _box(space: spaces.Box, symbols: bool) -> ObservationKind:
@@ -265,9 +262,6 @@ def _shares(space: spaces.Box) -> bool:
     return space.dtype.kind == "f" and float(space.low.min()) >= -1 and float(space.high.max()) <= 1
 
 
-# ---- words
-
-
 def _picture(sides: tuple[int, ...], channels: int) -> str:
     single = {1: "grey picture", 3: "RGB picture", 4: "picture of 4 channels (RGB with a mask, or 4 grey)"}
     name = single.get(channels, f"stack of {channels} grey pictures" if channels % 3 else "")
@@ -296,9 +290,6 @@ def _brief(space: spaces.Space[Any]) -> str:
     if isinstance(space, spaces.Box):
         return _kind_of_box(space, False).what
     return type(space).__name__ if isinstance(space, spaces.Dict | spaces.Tuple) else f"{space!s:.60}"
-
-
-# ---- reading
 
 
 def _array(raw: Any, space: spaces.Box) -> Observation:

@@ -1,4 +1,8 @@
-"""Environments that can be brought back to where they were: by a copy, by repeating what led there, or not at all."""
+"""Environments that can be brought back to where they were, for the collector.
+
+`Simulator` is the interface. Of its four kinds `simulator_of` takes the cheapest that shows the same again: MiniGrid's
+state, a deep copy, the same actions repeated, or nothing but a reset.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ class CannotCopyError(SflError):
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class View:
     """What an environment shows at one moment."""
 
     observation: Observation
@@ -67,14 +71,14 @@ class Simulator(Protocol):
     def reseed(self, rng: np.random.Generator) -> None:
         """Draw what happens by chance from here on anew."""
 
-    def look(self) -> Sight:
+    def look(self) -> View:
         """What is seen now."""
 
     def key(self) -> Hashable:
         """Equal where the world is in the same state."""
 
 
-class Starts:
+class ResetSimulator:
     """No way back but to the start."""
 
     can_search = shows_state = False
@@ -109,22 +113,22 @@ class Starts:
         """Another generator of the environment's own."""
         self._draw_from(int(rng.integers(2**31)))
 
-    def look(self) -> Sight:
+    def look(self) -> View:
         """As the environment gave it."""
-        return self._sight
+        return self._view
 
     def key(self) -> Hashable:
         """The observation stands for the state."""
-        return self._sight.observation.tobytes()
+        return self._view.observation.tobytes()
 
     def _draw_from(self, seed: int) -> None:
         self.env.unwrapped.np_random = np.random.Generator(np.random.PCG64(seed))
 
     def _see(self, observation: dict[str, Observation], info: dict[str, Any]) -> None:
-        self._sight = Sight(observation["observation"], info)
+        self._view = View(observation["observation"], info)
 
 
-class Repeats(Starts):
+class ReplaySimulator(ResetSimulator):
     """Back by the same actions again, in a world that then shows the same."""
 
     def begin(self, seed: int) -> None:
@@ -159,7 +163,7 @@ class Repeats(Starts):
         super()._draw_from(seed)
 
 
-class Copies(Starts):
+class CopySimulator(ResetSimulator):
     """Back by a deep copy, which must not be stepped itself."""
 
     can_search = True
@@ -187,11 +191,11 @@ class Copies(Starts):
 
     def snapshot(self) -> Any:
         """The environment itself."""
-        return self.env, self._sight
+        return self.env, self._view
 
     def go_back(self, state: Any) -> None:
         """A copy goes on."""
-        env, self._sight = state
+        env, self._view = state
         made: dict[int, Any] = {}
         self.env = _copied(env, self._shared, made)
         self._generators = _generators_in(made)
@@ -205,7 +209,7 @@ class Copies(Starts):
         return tuple(core.agent_pos), int(core.agent_dir), carried, core.grid.encode().tobytes()
 
 
-class MiniGridStates(Starts):
+class MiniGridSimulator(ResetSimulator):
     """Worlds of the minigrid package: a state is a list of what lies where, and a picture is only made where wanted."""
 
     can_search = shows_state = True
@@ -251,13 +255,13 @@ class MiniGridStates(Starts):
         for thing, place in zip(self._movable, places, strict=True):
             thing.cur_pos = place
 
-    def look(self) -> Sight:
+    def look(self) -> View:
         """The picture, through the wrappers around the world."""
         raw = self._core.gen_obs()
         for wrapper in reversed(_wrappers(self.env)):
             if isinstance(wrapper, gym.ObservationWrapper):
                 raw = wrapper.observation(raw)
-        return Sight(self.env.read(raw), self._info)
+        return View(self.env.read(raw), self._info)
 
     def key(self) -> Hashable:
         """Things are told apart by which they are."""
@@ -338,16 +342,16 @@ def simulator_of(env: GoalWrapper, seed: int, rng: np.random.Generator) -> tuple
     count = int(env.action_space.n)  # type: ignore[attr-defined]
     walks = rng.integers(count, size=(CHECKED_WALKS, CHECKED_STEPS)).tolist()
     if _of_minigrid(env):
-        world = MiniGridStates(env)
+        world = MiniGridSimulator(env)
         return world, _has_chance(world, seed, walks, rng)
-    for kind in (Copies, Repeats):
+    for kind in (CopySimulator, ReplaySimulator):
         made = kind(env)
         try:
             if _shows_the_same(made, seed, walks):
                 return made, _has_chance(made, seed, walks, rng)
         except CannotCopyError:
             continue
-    return Starts(env), True
+    return ResetSimulator(env), True
 
 
 def _shows_the_same(made: Simulator, seed: int, walks: list[list[int]]) -> bool:

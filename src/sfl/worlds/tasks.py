@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -48,6 +48,30 @@ class Task:
         return {**start, "goal": self.goal}
 
 
+class TaskChoice(Protocol):
+    """Which tasks an evaluation asks: the part of its configuration that worlds look at."""
+
+    @property
+    def episodes(self) -> int:
+        """Tasks on each level."""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Their levels, in order."""
+
+    @property
+    def pairs_seed(self) -> int | None:
+        """In a maze: draw the start-goal pairs from this seed."""
+
+    @property
+    def exam_steps(self) -> int:
+        """In worlds of the user's: steps that collecting the exam may take."""
+
+    @property
+    def exam_goals(self) -> int:
+        """The most goals that the exam keeps."""
+
+
 DRAW_STEPS = 20_000
 """Environment steps that `draw_tasks` may take in a world whose goals it has to find."""
 
@@ -57,7 +81,7 @@ def draw_tasks(env: gym.Env[Any, Any], level: str, count: int, rng: np.random.Ge
 
     In a world that `GoalWrapper` has given goals, they are those of its exam, whatever `rng`.
     """
-    from sfl.worlds.exam import collect
+    from sfl.worlds.collector import collect
     from sfl.worlds.gym import goal_wrapper
 
     if (wrapper := goal_wrapper(env)) is not None:

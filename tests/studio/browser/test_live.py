@@ -89,7 +89,7 @@ def test_two_agents_side_by_side_on_one_of_the_runs_tasks(see: Opener, demo: str
     outcomes = {player["run"]: player["outcome"] for player in sight.live["players"]}
     assert outcomes["r0"] == "reached"
     assert "demo-fourroom" in sight.text("card-0")
-    assert "random-fourroom" in sight.text("card-1")
+    assert "fourroom-random" in sight.text("card-1")
     assert "not localized" in sight.text("facts-1")
 
 

@@ -24,7 +24,7 @@ from .conftest import Opener
 @pytest.fixture
 def odd(demo_runs: list[Path], tmp_path: Path, _sources: None) -> Iterator[tuple[str, Path]]:
     """A server, and the folder of its runs: a world without a map, a run that has just begun, and a good one."""
-    random = experiments.tiny(experiments.get("random-fourroom"))
+    random = experiments.tiny(experiments.get("fourroom-random"))
     lake = replace(random, name="frozen-lake", env=GymConfig("FrozenLake-v1"), eval=EvalConfig(2, ("any",)))
     shutil.move(train(lake, 0, tmp_path / "made", "cpu").path, tmp_path / "0")
     folder.create(tmp_path / "1", random, 0, {})
@@ -160,7 +160,7 @@ def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Gr
 def test_a_run_that_is_begun_after_the_server_is_listed(see: Opener, growing: Growing) -> None:
     sight = see(growing.address)
     assert sight.part("run-r1").count() == 0
-    words = ("train", "random-fourroom", "--tiny", "--name", "late", "--runs-dir", str(growing.runs))
+    words = ("train", "fourroom-random", "--tiny", "--name", "late", "--runs-dir", str(growing.runs))
     subprocess.run([sys.executable, "-m", "sfl", *words], check=True, capture_output=True)
     sight.part("run-r1").wait_for()
     assert "late seed 0" in sight.text("run-r1")

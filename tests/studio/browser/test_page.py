@@ -28,7 +28,7 @@ def test_it_opens_with_the_graph_of_the_first_run(see: Opener, demo: str) -> Non
     graph = sight.document(GRAPH + "last")
     assert sight.state["landmarks"] == len(graph["landmarks"]["x"]) > 5
     assert "demo-fourroom seed 0" in sight.text("runs")
-    assert "random-fourroom seed 0" in sight.text("runs")
+    assert "fourroom-random seed 0" in sight.text("runs")
     assert f"{sum(graph['edges']['in_force'])} in force" in sight.text("overview")
     assert "visits of a landmark" in sight.text("legend")
     assert sight.page.evaluate("window.studio.firstPaint") > 0

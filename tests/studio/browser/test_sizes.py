@@ -143,7 +143,7 @@ def test_the_left_side_comes_back_when_there_is_room(see: Opener, demo: str) -> 
     sight.wait("window.studio.state.tab === 'place'")
     assert sight.part("runs").is_visible()
     assert not sight.part("tab-runs").is_visible()
-    assert "random-fourroom" in sight.text("headline")
+    assert "fourroom-random" in sight.text("headline")
     assert "visits of a landmark" not in sight.text("legend")  # the random policy has none
     sight.page.keyboard.press("2")
     assert sight.state["tab"] == "live"

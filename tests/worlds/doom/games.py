@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from sfl.worlds.doom.env import DoomMaze
-from sfl.worlds.doom.game import SHARED_MEMORY, Engine, read_engine
 from sfl.worlds.doom.protocol import Limits
-from sfl.worlds.doom.workers import Crew
+from sfl.worlds.doom.workers import DEV_SHM, Engine, Workers, read_engine
 from sfl.worlds.mazes.layout import Maze, read_layout
 from sfl.worlds.mazes.load import build_maze
 
@@ -38,8 +37,8 @@ def arena_maze() -> Maze:
     return build_maze(read_layout(ARENA, "arena"))
 
 
-def engine_of(crew: Crew, game: int = 0) -> Engine:
-    engine = read_engine(crew.folder / f"game-{game}")
+def engine_of(workers: Workers, game: int = 0) -> Engine:
+    engine = read_engine(workers.folder / f"game-{game}")
     assert engine is not None
     return engine
 
@@ -62,7 +61,7 @@ def eventually(claim: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 def shared_files(engine: Engine) -> list[Path]:
-    return list(SHARED_MEMORY.glob(f"*{engine.instance}"))
+    return list(DEV_SHM.glob(f"*{engine.instance}"))
 
 
 def walk(env: DoomMaze, actions: list[int]) -> tuple[list[bytes], list[list[float]]]:

@@ -167,7 +167,7 @@ def test_random_spawn_is_anywhere_free_and_repeats_under_a_seed(env: DoomMaze) -
 
     poses = np.array(starts())
     assert np.array_equal(poses, starts())
-    assert env.places.free.contains(poses[:, :2]).all()
+    assert env.sampler.free.contains(poses[:, :2]).all()
     assert (poses[:, 0] > 384).any()
     assert (poses[:, 0] < 320).any()
     assert np.ptp(poses[:, 2]) > 180
@@ -177,7 +177,7 @@ def test_random_spawn_keeps_to_the_mazes_spots_and_fixed_spawn_to_its_start(aren
     spots = ((128.0, 128.0), (512.0, 128.0))
     made = DoomMaze(replace(arena, spots=spots), spawn="random")
     poses = [made.reset(seed=seed, options={"goal": None})[1]["pose"] for seed in range(8)]
-    made.places.spawn = "fixed"
+    made.sampler.spawn = "fixed"
     fixed = made.reset(seed=0)[1]["pose"]
     made.close()
     assert {(pose[0], pose[1]) for pose in poses} == set(spots)

@@ -19,7 +19,7 @@ import pytest
 from sfl.errors import SflError, UsageError
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.protocol import Limits
-from sfl.worlds.doom.workers import Crew
+from sfl.worlds.doom.workers import Workers
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.mazes.wad import Lump, read_wad, write_wad
 
@@ -36,32 +36,32 @@ def fragile(arena: Maze) -> Iterator[DoomMaze]:
     made.close()
 
 
-def kill_engine(crew: Crew) -> None:
-    engine_of(crew).kill()
+def kill_engine(workers: Workers) -> None:
+    engine_of(workers).kill()
 
 
-def freeze_engine(crew: Crew) -> None:
-    os.kill(engine_of(crew).process, signal.SIGSTOP)
+def freeze_engine(workers: Workers) -> None:
+    os.kill(engine_of(workers).process, signal.SIGSTOP)
 
 
-def kill_worker(crew: Crew) -> None:
-    os.kill(crew.processes[0], signal.SIGKILL)
+def kill_worker(workers: Workers) -> None:
+    os.kill(workers.processes[0], signal.SIGKILL)
 
 
-def freeze_worker(crew: Crew) -> None:
-    os.kill(crew.processes[0], signal.SIGSTOP)
+def freeze_worker(workers: Workers) -> None:
+    os.kill(workers.processes[0], signal.SIGSTOP)
 
 
 @pytest.mark.parametrize("harm", [kill_engine, freeze_engine, kill_worker, freeze_worker])
 def test_a_game_that_dies_or_hangs_is_restarted_and_its_episode_truncated(
-    fragile: DoomMaze, harm: Callable[[Crew], None]
+    fragile: DoomMaze, harm: Callable[[Workers], None]
 ) -> None:
     env, actions = fragile, random_actions(20)
     _, info = env.reset(options=START)
     before = info["restarts"]
     expected = walk(env, actions)
-    lost, process = engine_of(env.crew), env.crew.processes[0]
-    harm(env.crew)
+    lost, process = engine_of(env.workers), env.workers.processes[0]
+    harm(env.workers)
     observation, reward, terminated, truncated, info = env.step(2)
     assert (reward, terminated, truncated, info["is_success"]) == (0.0, False, True, False)
     assert observation["observation"][-1].tobytes() == expected[0][-1]
@@ -71,12 +71,12 @@ def test_a_game_that_dies_or_hangs_is_restarted_and_its_episode_truncated(
     assert walk(env, actions) == expected
     assert not lives(lost.process)
     assert shared_files(lost) == []
-    assert (env.crew.processes[0] == process) == (harm in (kill_engine, freeze_engine))
+    assert (env.workers.processes[0] == process) == (harm in (kill_engine, freeze_engine))
 
 
 def test_a_game_that_dies_between_episodes_begins_the_next_one(fragile: DoomMaze) -> None:
     first, info = fragile.reset(options=START)
-    kill_engine(fragile.crew)
+    kill_engine(fragile.workers)
     again, later = fragile.reset(options=START)
     assert np.array_equal(first["observation"], again["observation"])
     assert later["restarts"] == info["restarts"] + 1
@@ -85,7 +85,7 @@ def test_a_game_that_dies_between_episodes_begins_the_next_one(fragile: DoomMaze
 
 def test_a_game_that_died_at_its_goal_has_not_reached_it(fragile: DoomMaze) -> None:
     fragile.reset(options={**START, "goal": START["start"]})
-    kill_engine(fragile.crew)
+    kill_engine(fragile.workers)
     _, reward, terminated, truncated, info = fragile.step(6)
     assert (reward, terminated, truncated, info["is_success"]) == (0.0, False, True, False)
 
@@ -117,7 +117,7 @@ def test_games_write_nothing_into_the_working_directory_and_remove_what_they_wro
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     env = DoomMaze(arena)
     env.reset(options=START)
-    engine, worker = engine_of(env.crew), env.crew.processes[0]
+    engine, worker = engine_of(env.workers), env.workers.processes[0]
     assert lives(engine.process)
     assert len(shared_files(engine)) > 0
     assert os.getsid(worker) != os.getsid(0)  # Ctrl-C in the terminal does not reach it
@@ -133,16 +133,16 @@ def test_games_write_nothing_into_the_working_directory_and_remove_what_they_wro
 PARENT = """
 import os, signal, sys, time
 from sfl.worlds.doom import DoomMaze
-from sfl.worlds.doom.game import read_engine
+from sfl.worlds.doom.workers import read_engine
 env = DoomMaze("small")
 env.reset(seed=0)
-engine = read_engine(env.crew.folder / "game-0")
-print(env.crew.folder, env.crew.processes[0], engine.process, engine.instance, flush=True)
+engine = read_engine(env.workers.folder / "game-0")
+print(env.workers.folder, env.workers.processes[0], engine.process, engine.instance, flush=True)
 if sys.argv[1] == "wait":
     time.sleep(60)
 if sys.argv[1] == "close":  # and be killed when the games have ended and their folder is still there
-    from sfl.worlds.doom import leftovers
-    leftovers.remove_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+    from sfl.worlds.doom import workers
+    workers.remove_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
     env.close()
 """
 
@@ -186,7 +186,7 @@ from sfl.worlds.mazes.load import load_maze
 from sfl.worlds.doom import DoomMaze
 from sfl.worlds.doom.protocol import Limits
 env = DoomMaze(replace(load_maze("small"), map_name="MAP99"), limits=Limits(call=0.3))
-print(env.crew.folder, flush=True)
+print(env.workers.folder, flush=True)
 try:
     env.reset(seed=0)
 except SflError:
@@ -204,8 +204,8 @@ def test_a_parent_that_is_killed_after_its_games_failed_leaves_nothing() -> None
 
 def test_an_engine_ends_with_its_worker_though_nobody_closes_it(arena: Maze) -> None:
     env = DoomMaze(arena)
-    engine = engine_of(env.crew)
-    kill_worker(env.crew)
+    engine = engine_of(env.workers)
+    kill_worker(env.workers)
     assert eventually(lambda: not lives(engine.process))
     env.close()
     assert shared_files(engine) == []

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import AgentState, Array, EnvSpec, Explanation, Metrics, Observation, Transitions
-from sfl.baselines.mss.config import AnyMSSConfig, MSSConfig
+from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
+from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.mss.map import LandmarkMap, farthest_points
 from sfl.baselines.mss.policy import Chart, FrozenPolicy, Pilot
 from sfl.baselines.mss.states import Experience, FrameExperience, GridExperience
@@ -18,7 +18,7 @@ from sfl.baselines.mss.value import UVFA, UVFALearner
 from sfl.errors import CheckpointError
 from sfl.fast.cuda import tensor_cores, to_device
 from sfl.nn.mlp import PairNetwork
-from sfl.nn.weights import load_module, module_state
+from sfl.nn.weights import adam_state, load_adam, load_module, module_state
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 
 PLAN, WALK = 0, 1
@@ -27,7 +27,7 @@ PLAN, WALK = 0, 1
 class Errands:
     """Two goals for every environment, of which each decision follows one."""
 
-    def __init__(self, config: AnyMSSConfig, blank: Tensor, count: int, rng: np.random.Generator) -> None:
+    def __init__(self, config: MSSConfig, blank: Tensor, count: int, rng: np.random.Generator) -> None:
         """`blank` [1, ...]: any state."""
         self._config, self._rng = config, rng
         self.goals = torch.zeros_like(blank).expand(2, count, *blank.shape[1:]).clone()
@@ -49,7 +49,7 @@ class Errands:
 
     def planned(self, envs: Array) -> Array:
         """[B] bool: which decisions the planner makes, each with its share or all of a phase; one older from here."""
-        if isinstance(self._config, MSSConfig):
+        if not self._config.cycle_steps:
             planned = self._rng.random(len(envs)) < self._config.plan_share
         else:
             phase, step = np.divmod(self._age[envs], self._config.cycle_steps)
@@ -121,7 +121,7 @@ class MSSAgent:
     READ_EVERY = 100
     """Gradient steps on a GPU between two looks at the loss, each of which waits for it."""
 
-    def __init__(self, config: AnyMSSConfig, spec: EnvSpec, seed: int, device: str) -> None:
+    def __init__(self, config: MSSConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec, self._device = config, spec, torch.device(device)
         rngs = spawn(seed, ["act", "init", "replay"])
         self._rng, self._replay_rng = rngs["act"], rngs["replay"]
@@ -129,7 +129,7 @@ class MSSAgent:
             torch.manual_seed(draw_seed(rngs["init"]))
             self.experience: Experience = (
                 GridExperience(config, spec, self._replay_rng, self._device)
-                if isinstance(config, MSSConfig)
+                if config.states == "grid"
                 else FrameExperience(config, spec, self._replay_rng, self._device)
             )
             pairs = PairNetwork(self.experience.dim, config.uvfa.hidden, spec.action_count, config.uvfa.batch_norm)
@@ -145,7 +145,7 @@ class MSSAgent:
         self._unread = 0  # gradient steps since the loss was last looked at
         self._poses: tuple[Array, Array] | None = None
         self._seen = [0, 0]  # decisions by the map, and those of them near a landmark
-        self._explanations = [Explanation() for _ in range(spec.env_count)]
+        self._explanations = [Decision() for _ in range(spec.env_count)]
 
     @torch.no_grad()
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -154,7 +154,7 @@ class MSSAgent:
         perception.begin_episode(env_index)
         state = None if goal is None else perception.goal_state(goal)
         self._errands.begin_episode(env_index, state, self.chart, self.learner.network)
-        self._explanations[env_index] = Explanation()
+        self._explanations[env_index] = Decision()
 
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
@@ -236,7 +236,7 @@ class MSSAgent:
         pilot = Pilot(network, perception, spawn(seed, ["policy"])["policy"])
         return FrozenPolicy(pilot, perception, chart, self.config.eval_epsilon, self.spec.action_count)
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
         return self._explanations[env_index]
 
@@ -262,7 +262,7 @@ class MSSAgent:
         }
         return AgentState(
             networks=module_state(learner.network, "uvfa") | module_state(learner.target, "target"),
-            optimisers=learner.optimiser.state("uvfa"),
+            optimisers=adam_state(learner.optimiser, "uvfa"),
             replay=self.experience.state(),
             graph=graph | drawn.arrays() | self._errands.state(),
             generators=generators,
@@ -271,21 +271,21 @@ class MSSAgent:
                 "due": self._due,
                 "gradient_steps": learner.gradient_steps,
                 "seen": list(self._seen),
-                "encoder": self.experience.eyes_digest,
+                "encoder": self.experience.encoder_digest,
             },
         )
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy without optimiser and replay still acts."""
         learner, graph, counters = self.learner, state.graph, state.counters
-        if counters["encoder"] != self.experience.eyes_digest:
+        if counters["encoder"] != self.experience.encoder_digest:
             raise CheckpointError(
                 "The checkpoint was learned over another encoder; give the one it was trained with as --agent.encoder."
             )
         load_module(learner.network, "uvfa", state.networks)
         load_module(learner.target, "target", state.networks)
         if state.replay:
-            learner.optimiser.load_state("uvfa", state.optimisers)
+            load_adam(learner.optimiser, "uvfa", state.optimisers)
             self.experience.load_state(state.replay)
         restore_generator(self._rng, state.generators["act"])
         restore_generator(self._replay_rng, state.generators["replay"])

@@ -7,12 +7,11 @@ Space using Landmarks for Universal Goal Reaching", 2019.)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfl.api import Array
-from sfl.config import require
+from sfl.baselines.mss.config import MapConfig
 from sfl.method.edges import Edges
 
 UNREACHABLE = -1e6
@@ -26,35 +25,6 @@ TINY = 1e-290
 
 ALIKE = 1e-4
 """Two candidates count as one if they are less apart than this share of the farthest pair, both squared."""
-
-
-@dataclass(frozen=True)
-class MapConfig:
-    """The map and how it is planned on."""
-
-    landmarks: int = 10
-    """Max landmarks."""
-    candidates: int = 1_000
-    """States drawn from the replay, of which the landmarks are those farthest from each other."""
-    clip: float = -3.0
-    """Clip threshold: values below it make no edge, but each landmark keeps its best incoming one."""
-    direct: float = -10.0
-    """A goal of at least this value, and not cut off by the clip threshold, is walked to without landmarks."""
-    keep_nearest: bool = True
-    """The agent may walk to its nearest landmark and wherever that one has an edge to, also below the threshold: an
-    edge that is kept though it is long could else be planned with and never be walked."""
-    sharpness: float = 0.9
-    """Ways are weighted by exp(sharpness * value), in planning and in drawing the landmark to walk to."""
-    redraw_every: int = 1_000
-    """Environment steps between two maps."""
-
-    def __post_init__(self) -> None:
-        require(self.landmarks >= 1, f"map.landmarks must be at least 1, got {self.landmarks}.")
-        require(self.candidates >= 2, f"map.candidates must be at least 2, got {self.candidates}.")
-        require(self.clip <= 0, f"map.clip is a value and must not be positive, got {self.clip}.")
-        require(self.direct <= 0, f"map.direct is a value and must not be positive, got {self.direct}.")
-        require(self.sharpness > 0, f"map.sharpness must be positive, got {self.sharpness}.")
-        require(self.redraw_every >= 1, f"map.redraw-every must be at least 1, got {self.redraw_every}.")
 
 
 def farthest_points(apart: Array, count: int) -> Array:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfl.api import GOAL, Array, Explanation, Observation
-from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap, MapConfig
+from sfl.api import GOAL, Array, Decision, Observation
+from sfl.baselines.mss.config import MapConfig
+from sfl.baselines.mss.map import UNREACHABLE, LandmarkMap
 from sfl.baselines.mss.states import Perception
 from sfl.baselines.mss.value import UVFA
 from sfl.fast.cuda import Fetched, tensor_cores, to_device
@@ -43,12 +44,12 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Choice:
     """What the pilot would do in B environments."""
 
     actions: Array  # [B]
     arrived: Array  # [B] bool: the state counts as the goal
-    explanations: list[Explanation]
+    explanations: list[Decision]
 
 
 class Pilot:
@@ -58,7 +59,7 @@ class Pilot:
         self.network, self.rng, self._perception = network, rng, perception
 
     @torch.no_grad()
-    def decide(self, chart: Chart, states: Tensor, goals: Tensor, onward: Array, planned: Array) -> Decision:
+    def decide(self, chart: Chart, states: Tensor, goals: Tensor, onward: Array, planned: Array) -> Choice:
         """Where `planned` [B], go by the map, whose values from landmarks to the goals are `onward` [B, L]."""
         count, by_map = len(states), bool(planned.any())
         features = self.network.embed(torch.cat([states, goals, chart.landmarks] if by_map else [states, goals]))
@@ -71,22 +72,22 @@ class Pilot:
         numbers = Fetched(torch.cat([column.float().view(-1, count) for column in columns])).wait().double().numpy()
         arrived, value, action = numbers[0] > 0, numbers[1], numbers[2].astype(np.int64)
         if not by_map:
-            return Decision(action, arrived, [Explanation() for _ in range(count)])
+            return Choice(action, arrived, [Decision() for _ in range(count)])
         reached, values, actions = np.split(numbers[3:], 3)  # [L, B] each
         chosen, worth = chart.map.choose(values.T, reached.T > 0, value, onward, self.rng)
         towards = np.concatenate([actions, action[None]])[chosen, np.arange(count)].astype(np.int64)
-        explanations = [Explanation() for _ in range(count)]
+        explanations = [Decision() for _ in range(count)]
         for row in np.flatnonzero(planned).tolist():
             thought = explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
             explanations[row] = replace(thought, arrived=bool(arrived[row]))
-        return Decision(np.where(planned, towards, action), arrived, explanations)
+        return Choice(np.where(planned, towards, action), arrived, explanations)
 
 
-def explain(values: Array, clip: float, chosen: int, worth: float) -> Explanation:
+def explain(values: Array, clip: float, chosen: int, worth: float) -> Decision:
     """For values [L] from here to landmarks: the agent is at the nearest one, if that is near enough for an edge."""
     nearest = int(values.argmax())
     target = GOAL if chosen == len(values) else chosen
-    return Explanation(
+    return Decision(
         localized=nearest if values[nearest] >= clip else None,
         target=target,
         route=(GOAL,) if target == GOAL else (target, GOAL),
@@ -103,7 +104,7 @@ class FrozenPolicy:
         self._pilot, self._perception, self._chart = pilot, perception, chart
         self._rng, self._epsilon, self._action_count = pilot.rng, epsilon, actions
         self._goals: dict[int, tuple[Tensor, Array]] = {}  # states and the values of the ways from landmarks to them
-        self._explanations: dict[int, Explanation] = {}
+        self._explanations: dict[int, Decision] = {}
         self._states: dict[int, Tensor] = {}  # [1, ...] from which the last decisions were made
 
     @torch.no_grad()
@@ -135,12 +136,12 @@ class FrozenPolicy:
         actions[rows] = np.where(slips[rows], actions[rows], decision.actions)
         return actions
 
-    def explain(self, env_index: int) -> Explanation:
+    def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
-        return self._explanations.get(env_index, Explanation())
+        return self._explanations.get(env_index, Decision())
 
     @torch.no_grad()
-    def weigh(self, env_index: int) -> Explanation:
+    def action_values(self, env_index: int) -> Decision:
         """`explain` with minus the steps that each action leaves to the target."""
         explained = self.explain(env_index)
         if env_index not in self._states or self._chart is None or explained.target is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,19 +12,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfl.api import Array, EnvSpec, Observation, Transitions
-from sfl.baselines.mss.config import AnyMSSConfig, FrameMSSConfig, MSSConfig
-from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, sample_hindsight
+from sfl.baselines.mss.config import MSSConfig
+from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, every_pair, sample_hindsight
 from sfl.errors import UsageError
 from sfl.fast.cuda import to_device
 from sfl.fast.graphed import ResidentUVFA
 from sfl.fast.grid import FeatureCache, encode_slots
 from sfl.fast.layers import Pull
 from sfl.fast.windows import WindowTable
-from sfl.method.states import Eyes, FeatureStacks
+from sfl.method.states import FeatureStacks, FrozenEncoder
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
 from sfl.nn.weights import load_encoder
 from sfl.replay.replay import SequenceReplay
-from sfl.replay.store import FeatureStore, ObservationTable, distinct
+from sfl.replay.store import DistinctStore, FeatureStore, distinct
 
 
 class Perception(Protocol):
@@ -77,8 +77,8 @@ class GridPerception:
 class FramePerception:
     """Where a state is made of the features of the last frames."""
 
-    def __init__(self, eyes: Eyes, config: FrameMSSConfig, device: torch.device) -> None:
-        self.stacks, self._reach, self.device = FeatureStacks(eyes, config.stack, device), config.reach, device
+    def __init__(self, encoder: FrozenEncoder, config: MSSConfig, device: torch.device) -> None:
+        self.stacks, self._reach, self.device = FeatureStacks(encoder, config.stack, device), config.reach, device
 
     def begin_episode(self, env_index: int) -> None:
         """The frames before belong to another episode."""
@@ -111,7 +111,7 @@ class Experience(ABC):
     perception: Perception
 
     def __init__(
-        self, config: AnyMSSConfig, replay: SequenceReplay, rng: np.random.Generator, device: torch.device
+        self, config: MSSConfig, replay: SequenceReplay, rng: np.random.Generator, device: torch.device
     ) -> None:
         self.config, self.replay, self._rng, self.device = config, replay, rng, device
         self._origin = np.full(replay.size, -1, dtype=np.int64)
@@ -180,7 +180,7 @@ class Experience(ABC):
         self._origin[:], self._positions[:] = state["origin_of"], state["positions"]
 
     @property
-    def eyes_digest(self) -> str:
+    def encoder_digest(self) -> str:
         """Stands for a fixed encoder, which a checkpoint does not hold; empty where none is used."""
         return ""
 
@@ -194,6 +194,22 @@ def _positions(poses: tuple[Array, Array] | None, ended: Array) -> tuple[Array, 
     return poses[0][:, :2], poses[1][ended, :2]
 
 
+class Encoded(torch.autograd.Function):
+    """Features as autograd sees them, whose gradient a pull takes to the parameters of their encoder."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, pull: Pull, _parameter: Tensor) -> Tensor:
+        """`_parameter`: any of the encoder's, so that there is something to differentiate by."""
+        ctx.pull = pull
+        return features.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:
+        """The pull writes the gradients by itself."""
+        ctx.pull(gradient)
+        return None, None, None
+
+
 class GridExperience(Experience):
     """Distinct observations, each kept once; the encoder is learned."""
 
@@ -201,20 +217,20 @@ class GridExperience(Experience):
         shape, dtype = spec.observation_shape, spec.observation_dtype
         self.encoder, self.dim = make_encoder(shape, config.dim, config.norm), config.dim
         windows = WindowTable(shape, dtype) if isinstance(self.encoder, GridEncoder) else None
-        self._table = ObservationTable(shape, dtype, windows)
+        self._table = DistinctStore(shape, dtype, windows)
         self._target_features = FeatureCache(config.dim, device)  # good until the target network changes
         self._sums = torch.zeros(2, device=device)
         self.perception = GridPerception(device)
         super().__init__(config, SequenceReplay(self._table, config.replay_size, spec.env_count), rng, device)
 
     def _keep(self, transitions: Transitions) -> None:
-        self.replay.add(transitions, np.zeros(len(transitions.actions), bool))
+        self.replay.observe(transitions, np.zeros(len(transitions.actions), bool))
 
     def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
         """Batch by batch; what the encoder sees differs in number from one to the next."""
         before = learner.gradient_steps
         for batch in self._batches(learner, count):
-            self._sums += torch.stack([learner.update(batch), batch.reached.float().mean()])
+            self._sums[0] += learner.update(batch)["loss"]
         return self._sums if learner.gradient_steps > before else None
 
     def _batches(self, learner: UVFALearner, count: int) -> Iterator[UVFABatch]:
@@ -229,29 +245,25 @@ class GridExperience(Experience):
         first = 0
         while first < len(reached):
             last = min(first + size * learner.steps_to_target, len(reached))
-            halves, target_rows = self._by_target(learner, drawn.slots[first:last, 1:])
+            wanted = learner.wanted(*self._by_target(learner, drawn.slots[first:last, 1:]), reached[first:last])
             for at in range(first, last, size):
                 batch, part = slice(at, at + size), slice(at - first, at - first + size)
-                yield UVFABatch(
-                    *self._by_network(learner, drawn.slots[batch]),
-                    halves,
-                    target_rows[part],
-                    actions[batch],
-                    reached[batch],
-                )
+                self._sums[1] += reached[batch].float().mean()
+                yield UVFABatch(*self._by_network(learner, drawn.slots[batch]), actions[batch], wanted[part])
             first = last
 
-    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Pull, Tensor, Tensor, Tensor, Tensor | None]:
-        """Of slots [B, 3], each distinct state and each distinct pair once: the first fields of a batch."""
+    def _by_network(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the distinct states of slots [B, 3], and the pairs of them: the first fields of a batch."""
         slots, rows = distinct(drawn)
         assert learner.network.encoder is not None
         features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device, True)
-        pairs, places, counts = (to_device(part, self.device) for part in distinct_pairs(rows))
-        return pull, features, pairs, places, counts if self.config.uvfa.batch_norm else None
+        attached = Encoded.apply(features, pull, next(learner.network.encoder.parameters()))  # type: ignore[no-untyped-call]
+        pairs, places = every_pair(rows) if self.config.uvfa.batch_norm else distinct_pairs(rows)
+        return attached, to_device(pairs, self.device), to_device(places, self.device)
 
     @torch.no_grad()
     def _by_target(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor]:
-        """The target's halves of the distinct states of slots [N, 2], and where the slots are among them."""
+        """The same of slots [N, 2] by the target network, which keeps what it has encoded until it changes."""
         slots, rows = distinct(drawn)
         encoder, table = learner.target.encoder, self._table
         assert encoder is not None
@@ -260,7 +272,7 @@ class GridExperience(Experience):
         features = self._target_features.rows(
             table, slots, lambda new: encode_slots(encoder, table, new, self.device)[0]
         )
-        return learner.target.pairs.halves(features), to_device(rows, self.device)
+        return features, to_device(rows, self.device)
 
     def states(self, slots: Array) -> Tensor:
         """Observations [N, ...] of slots [N]."""
@@ -285,11 +297,11 @@ class FrameExperience(Experience):
 
     perception: FramePerception
 
-    def __init__(self, config: FrameMSSConfig, spec: EnvSpec, rng: np.random.Generator, device: torch.device) -> None:
+    def __init__(self, config: MSSConfig, spec: EnvSpec, rng: np.random.Generator, device: torch.device) -> None:
         encoder = load_encoder(config.encoder, device)
-        self._frames, self._digest, self._eyes = config, encoder.digest(), Eyes(encoder, device)
+        self._frames, self._digest, self._encoder = config, encoder.digest(), FrozenEncoder(encoder, device)
         self.dim = config.stack * encoder.dim
-        self.perception = FramePerception(self._eyes, config, device)
+        self.perception = FramePerception(self._encoder, config, device)
         # Each environment writes up to two entries before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.perception.stacks.fill)
         self._resident: ResidentUVFA | None = None  # made with the first step, as the learner is made after this
@@ -298,7 +310,7 @@ class FrameExperience(Experience):
 
     def _keep(self, transitions: Transitions) -> None:
         random = np.zeros(len(transitions.env_indices), bool)
-        self.perception.stacks.keep(transitions, random, self._store, self.replay)
+        self.perception.stacks.keep(transitions, random, self.replay)
 
     def learn(self, learner: UVFALearner, count: int) -> Tensor | None:
         """All are drawn together; a GPU replays one step for each batch."""
@@ -319,7 +331,7 @@ class FrameExperience(Experience):
 
     def frozen(self) -> FramePerception:
         """Stacks of its own."""
-        return FramePerception(self._eyes, self._frames, self.device)
+        return FramePerception(self._encoder, self._frames, self.device)
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
@@ -331,9 +343,9 @@ class FrameExperience(Experience):
         """Take up arrays made by `state` into an empty replay."""
         super().load_state(state)
         running = (torch.from_numpy(state[name].copy()).to(self.device) for name in ("stacks", "trace_sums"))
-        self.perception.stacks.take_up(*running)
+        self.perception.stacks.load(*running)
 
     @property
-    def eyes_digest(self) -> str:
+    def encoder_digest(self) -> str:
         """The same features mean the same."""
         return self._digest

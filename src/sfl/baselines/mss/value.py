@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sfl.api import Array
-from sfl.config import require
-from sfl.fast.layers import Adam, Pull
+from sfl.baselines.mss.config import UVFAConfig
 from sfl.nn.encoders import Encoder
 from sfl.nn.mlp import PairNetwork
 from sfl.replay.replay import Entries, SequenceReplay
@@ -59,15 +58,21 @@ def sample_hindsight(
     )
 
 
-def distinct_pairs(rows: Array) -> tuple[Array, Array, Array]:
+def distinct_pairs(rows: Array) -> tuple[Array, Array]:
     """The pairs that a batch asks for, each once, given rows [B, 3] of s, s' and g.
 
-    Returns the pairs' two rows [2, R], which of them are (s, g) and (s, s') [2, B], and how often each occurs [R].
+    Returns the pairs' two rows [2, R], and which of them are (s, g) and (s, s') [2, B].
     """
-    states, following, goals = rows.T
     size = int(rows.max()) + 1
-    found, places = distinct(states * size + np.stack([goals, following]))
-    return np.stack(np.divmod(found, size)), places, np.bincount(places.reshape(-1)).astype(np.float32)
+    found, places = distinct(rows[:, 0] * size + rows[:, [2, 1]].T)
+    return np.stack(np.divmod(found, size)), places
+
+
+def every_pair(rows: Array) -> tuple[Array, Array]:
+    """The same pairs as often as they occur: batch normalization is to see the batch as it was drawn."""
+    states, following, goals = rows.T
+    pairs = np.stack([np.concatenate([states, states]), np.concatenate([goals, following])])
+    return pairs, np.arange(2 * len(rows)).reshape(2, -1)
 
 
 # ---- A universal value function: how many steps away is a goal? (Schaul and others, 2015; MSS's policy and distance.)
@@ -77,60 +82,19 @@ def distinct_pairs(rows: Array) -> tuple[Array, Array, Array]:
 
 EPSILON = 1e-8  # Adam's own
 
-
-@dataclass(frozen=True)
-class UVFAConfig:
-    """How the value function is learned."""
-
-    hidden: tuple[int, ...] = (512,)
-    """Units of the hidden layers."""
-    batch_norm: bool = False
-    """Batch normalization after each hidden layer."""
-    gamma: float = 0.99
-    """Discount."""
-    learning_rate: float = 1e-4
-    """Adam's step size."""
-    batch_size: int = 256
-    """Steps in a batch."""
-    target_every: int = 50
-    """Target update interval: gradient steps between two copies of the network to the target network."""
-    future: int = 10
-    """HER future step limit: goals in hindsight are seen at most this many steps later."""
-    relabel: float = 0.8
-    """Share of the steps that get a goal in hindsight; the others get any state of the replay."""
-    anchor: float = 0.5
-    """Weight of the loss that makes every step one step long: Q(s, a, s') = 0."""
-    start_step: int = 1_000
-    """Environment steps before the first gradient step; until then actions are random."""
-    updates_per_step: float = 1.0
-    """Gradient steps per environment step."""
-
-    def __post_init__(self) -> None:
-        units = bool(self.hidden) and all(units > 0 for units in self.hidden)
-        require(units, f"uvfa.hidden must be one or more positive numbers, got {self.hidden}.")
-        require(0 < self.gamma < 1, f"uvfa.gamma must lie between 0 and 1, got {self.gamma}.")
-        require(self.learning_rate > 0, f"uvfa.learning-rate must be positive, got {self.learning_rate}.")
-        require(self.batch_size >= 2, f"uvfa.batch-size must be at least 2, got {self.batch_size}.")
-        require(self.target_every >= 1, f"uvfa.target-every must be at least 1, got {self.target_every}.")
-        require(self.future >= 1, f"uvfa.future must be at least 1, got {self.future}.")
-        require(0 <= self.relabel <= 1, f"uvfa.relabel must lie in [0, 1], got {self.relabel}.")
-        require(self.anchor >= 0, f"uvfa.anchor must not be negative, got {self.anchor}.")
-        require(self.updates_per_step >= 0, f"uvfa.updates-per-step must be >= 0, got {self.updates_per_step}.")
+Tensors = dict[str, Tensor]
+"""Metrics that are still on the device."""
 
 
 @dataclass(frozen=True)
 class UVFABatch:
-    """Steps (s, a, s') with a goal g each."""
+    """Steps (s, a, s') with a goal g each. What occurs in several of them is computed once."""
 
-    pull: Pull | None  # from features to the encoder that made them; None: it is fixed
-    features: Tensor  # [U, F] of states by the network that learns
-    pairs: Tensor  # [2, R] rows of pairs' states and goals among the features
+    features: Tensor  # [U, F] of states by the network that learns, from which gradients go on to its encoder
+    pairs: Tensor  # [2, R] rows of pairs' states and goals among them
     places: Tensor  # [2, B] which of the pairs are (s, g), and which (s, s')
-    counts: Tensor | None  # [R] how often each pair occurs, for batch normalization; None: once
-    target_halves: Tensor  # [2, T, H] of states by the target's first layer, as states and as goals
-    target_rows: Tensor  # [B, 2] rows of s' and g among them
     actions: Tensor  # [B]
-    reached: Tensor  # [B] bool: s' counts as g
+    wanted: Tensor  # [B] what Q(s, a, g) should be, by the target network
 
 
 def value_of(distance: Tensor, gamma: float) -> Tensor:
@@ -138,24 +102,18 @@ def value_of(distance: Tensor, gamma: float) -> Tensor:
     return -(1.0 - torch.exp(math.log(gamma) * distance)) / (1.0 - gamma)
 
 
-def wanted(reached: Tensor, ahead: Tensor, gamma: float) -> Tensor:
+def td_target(reached: Tensor, ahead: Tensor, gamma: float) -> Tensor:
     """What Q(s, a, g) should be, [B]: 0 or -1 for the step, and Q [B] of what lies ahead; as far as a return can go."""
     return (reached.float() - 1.0 + gamma * ahead).clamp(-1.0 / (1.0 - gamma), 0.0)
 
 
-def slope_of(value: Tensor, gamma: float) -> Tensor:
-    """The derivative of Q by d, given Q: log(gamma) gamma^d / (1 - gamma)."""
-    return math.log(gamma) * (value + 1.0 / (1.0 - gamma))
-
-
-def uvfa_loss(values: Tensor, target: Tensor, anchor: float) -> tuple[Tensor, Tensor]:
-    """Squared error of Q(s, a, g) against its target [B], and of Q(s, a, s') against 0; means over the batch.
-
-    `values` [2, B] are the two. Returns the loss and its gradient by them.
-    """
-    error, single = values[0] - target, values[1]
-    loss = error.square().mean() + anchor * single.square().mean()
-    return loss, torch.stack([error, anchor * single]) * (2.0 / len(target))
+def uvfa_loss(network: PairNetwork, batch: UVFABatch, gamma: float, anchor: float) -> tuple[Tensor, Tensors]:
+    """Squared error of Q(s, a, g) against what it should be, and `anchor` times that of Q(s, a, s') against 0."""
+    distances = network.of_rows(batch.features, *batch.pairs.unbind())  # [R, A]
+    taken = distances.take(batch.places * distances.shape[1] + batch.actions)  # [2, B]
+    to_goal, one_step = value_of(taken, gamma).unbind()
+    loss = (to_goal - batch.wanted).square().mean() + anchor * one_step.square().mean()
+    return loss, {"loss": loss.detach()}
 
 
 class UVFA(nn.Module):
@@ -186,38 +144,36 @@ class UVFALearner:
 
     def __init__(self, config: UVFAConfig, network: UVFA, device: torch.device) -> None:
         self.config, self.device = config, device
-        self.network = network.to(device).eval()  # acting goes by running statistics; `update` takes the batch's
+        self.network = network.to(device).eval()  # acting goes by running statistics; `gradient_step` takes the batch's
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        self.optimiser = Adam(self.network, config.learning_rate, EPSILON)
+        on_gpu = device.type == "cuda"
+        self.optimiser = torch.optim.Adam(
+            self.network.parameters(), config.learning_rate, eps=EPSILON, fused=True, capturable=on_gpu
+        )
         self.gradient_steps = 0
 
-    def update(self, batch: UVFABatch) -> Tensor:
-        """One gradient step; its loss, on the device."""
-        loss = self.descend(batch)
-        self.count_step()
-        return loss
-
     @torch.no_grad()
-    def descend(self, batch: UVFABatch) -> Tensor:
+    def wanted(self, features: Tensor, rows: Tensor, reached: Tensor) -> Tensor:
+        """What Q(s, a, g) should be, [B], given the target network's features [T, F] and rows [B, 2] of s' and g."""
+        gamma = self.config.gamma
+        distances = self.target.pairs.of_rows(features, *rows.unbind(1))
+        return td_target(reached, value_of(distances.min(1).values, gamma), gamma)
+
+    def update(self, batch: UVFABatch) -> Tensors:
+        """One gradient step; the metrics of its loss, on the device."""
+        metrics = self.gradient_step(batch)
+        self.count_step()
+        return metrics
+
+    def gradient_step(self, batch: UVFABatch) -> Tensors:
         """The same but for what is not done on the device; `count_step` comes after it."""
-        gamma, (states, goals) = self.config.gamma, batch.pairs.unbind()
-        distances, pull_pairs = self.network.pairs.train_rows(
-            batch.features, states, goals, batch.counts, by_features=batch.pull is not None
-        )
-        taken = batch.places * distances.shape[1] + batch.actions  # [2, B] among all distances
-        values = value_of(distances.take(taken), gamma)
-        loss, by_values = uvfa_loss(values, self._target_of(batch), self.config.anchor)
-        by_taken = by_values * slope_of(values, gamma)
-        by_distances = torch.zeros_like(distances)
-        by_distances.view(-1).index_add_(0, taken.view(-1), by_taken.view(-1))
-
-        def pull(gradient: Tensor) -> None:
-            by_features = pull_pairs(gradient)
-            if batch.pull is not None and by_features is not None:
-                batch.pull(by_features)
-
-        self.optimiser.step(pull, by_distances)
-        return loss
+        self.network.train()
+        loss, metrics = uvfa_loss(self.network.pairs, batch, self.config.gamma, self.config.anchor)
+        self.network.eval()
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        return metrics
 
     def count_step(self) -> None:
         """Another gradient step is made; now and then the target network becomes the network."""
@@ -234,7 +190,3 @@ class UVFALearner:
     def steps_to_target(self) -> int:
         """Gradient steps for which the target network stays what it is."""
         return self.config.target_every - self.gradient_steps % self.config.target_every
-
-    def _target_of(self, batch: UVFABatch) -> Tensor:
-        distances = self.target.pairs.of_halves(batch.target_halves, *batch.target_rows.unbind(1))
-        return wanted(batch.reached, value_of(distances.min(1).values, self.config.gamma), self.config.gamma)

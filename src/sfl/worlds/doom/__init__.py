@@ -2,6 +2,6 @@
 
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.protocol import ACTIONS, Limits
-from sfl.worlds.doom.tasks import GOAL_RADIUS, Places
+from sfl.worlds.doom.tasks import GOAL_RADIUS, StartGoalSampler
 
-__all__ = ["ACTIONS", "GOAL_RADIUS", "DoomMaze", "Limits", "Places"]
+__all__ = ["ACTIONS", "GOAL_RADIUS", "DoomMaze", "Limits", "StartGoalSampler"]

@@ -1,32 +1,26 @@
-"""Games in worker processes that step half by half."""
+"""`GamePool`: games in worker processes that step half by half, and where their episodes come from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from sfl.api import Array
 from sfl.config import require
 from sfl.errors import UsageError
 from sfl.seeding import core_count
 from sfl.seeding import spawn as spawn_generators
-from sfl.worlds.doom.env import MAX_STEPS, Stacks, chosen, load, numbered_actions, observation_space
-from sfl.worlds.doom.protocol import ACTIONS, DEFAULT_LIMITS, Limits
-from sfl.worlds.doom.tasks import GOAL_RADIUS, Places
-from sfl.worlds.doom.workers import BEGIN, REST, STEP, Crew
+from sfl.worlds.doom.env import MAX_STEPS, numbered_actions
+from sfl.worlds.doom.protocol import ACTIONS, BEGIN, DEFAULT_LIMITS, REST, STEP, Limits
+from sfl.worlds.doom.tasks import GOAL_RADIUS, StartGoalSampler
+from sfl.worlds.doom.workers import Workers
 from sfl.worlds.mazes.layout import Maze
-from sfl.worlds.mazes.textures import PAPER_TEXTURES, Textures
-from sfl.worlds.tasks import GoalObservation, Pose
+from sfl.worlds.tasks import Pose
 
 NO_ACTION = len(ACTIONS) - 1
 
@@ -49,14 +43,14 @@ EpisodeSource = Callable[[int], GameEpisode | None]
 class RandomEpisodes:
     """An endless supply without goals; every game has a generator of its own, so that it does not matter who asks."""
 
-    def __init__(self, places: Sequence[Places], seed: int) -> None:
-        self._places = places
-        names = [f"game/{index}" for index in range(len(places))]
+    def __init__(self, samplers: Sequence[StartGoalSampler], seed: int) -> None:
+        self._samplers = samplers
+        names = [f"game/{index}" for index in range(len(samplers))]
         self._rngs = list(spawn_generators(seed, names).values())
 
     def __call__(self, game: int) -> GameEpisode:
         """A start as the maze spawns it."""
-        return GameEpisode(self._places[game].draw_start(self._rngs[game]))
+        return GameEpisode(self._samplers[game].draw_start(self._rngs[game]))
 
 
 @dataclass(frozen=True)
@@ -112,9 +106,9 @@ class GamePool:
         require(max_steps >= 1, f"max_steps must be at least 1, got {max_steps}.")
         mazes = [maze] * count if isinstance(maze, Maze) else list(maze)
         require(len(mazes) == count, f"Give one maze for all games or {count} of them, got {len(mazes)}.")
-        known = {id(one): Places(one, spawn) for one in mazes}
-        self.places = [known[id(one)] for one in mazes]
-        self._source: EpisodeSource = episodes or RandomEpisodes(self.places, seed)
+        known = {id(one): StartGoalSampler(one, spawn) for one in mazes}
+        self.samplers = [known[id(one)] for one in mazes]
+        self._source: EpisodeSource = episodes or RandomEpisodes(self.samplers, seed)
         bounds = [-(-count * half // halves) for half in range(halves + 1)]
         self.halves = tuple(slice(*pair) for pair in pairwise(bounds))
         self._max_steps, self._goal_terminates = max_steps, goal_terminates
@@ -122,20 +116,20 @@ class GamePool:
         self._fresh = np.ones(count, bool)  # no episode runs: the next command begins one
         self._sent = [False] * halves
         of_half = [half for half, games in enumerate(self.halves) for _ in range(count)[games]]
-        self.crew = Crew(mazes, of_half, workers or core_count(), visible, limits)
+        self.workers = Workers(mazes, of_half, workers or core_count(), visible, limits)
         self.count = count
 
     def send(self, half: int, actions: Array | None = None) -> None:
         """Let the games of a half carry out actions [n]; None: no action."""
-        games, board = self.halves[half], self.crew.board
+        games, shared = self.halves[half], self.workers.shared
         fresh = self._fresh[games]
         taken = np.full(len(fresh), NO_ACTION) if actions is None else np.asarray(actions)
         self._check(half, taken, len(fresh))
-        board.actions[games] = taken
-        board.commands[games] = STEP
+        shared.actions[games] = taken
+        shared.commands[games] = STEP
         for game in games.start + np.flatnonzero(fresh):
-            board.commands[game] = self._begin(int(game), self._source(int(game)))
-        self.crew.post(half)
+            shared.commands[game] = self._begin(int(game), self._source(int(game)))
+        self.workers.post(half)
         self._sent[half] = True
 
     def _check(self, half: int, actions: Array, count: int) -> None:
@@ -148,9 +142,9 @@ class GamePool:
     def _begin(self, game: int, episode: GameEpisode | None) -> int:
         if episode is None:
             return REST
-        places, board = self.places[game], self.crew.board
-        board.starts[game] = places.checked(episode.start, "start")
-        board.goal_poses[game] = np.nan if episode.goal is None else places.checked(episode.goal, "goal")
+        sampler, shared = self.samplers[game], self.workers.shared
+        shared.starts[game] = sampler.checked(episode.start, "start")
+        shared.goal_poses[game] = np.nan if episode.goal is None else sampler.checked(episode.goal, "goal")
         self._budgets[game] = self._max_steps if episode.budget is None else episode.budget
         self._steps[game] = 0
         return BEGIN
@@ -159,13 +153,13 @@ class GamePool:
         """Wait for the games of a half, and say what became of their actions."""
         if not self._sent[half]:
             raise UsageError(f"Half {half} was sent no actions: send first.")
-        self.crew.wait(half)
+        self.workers.wait(half)
         self._sent[half] = False
-        games, board = self.halves[half], self.crew.board
-        commands, poses = board.commands[games], board.poses[games].copy()
-        stepped, running, cut = commands == STEP, commands != REST, board.cut[games]
+        games, shared = self.halves[half], self.workers.shared
+        commands, poses = shared.commands[games], shared.poses[games].copy()
+        stepped, running, cut = commands == STEP, commands != REST, shared.cut[games]
         self._steps[games] += stepped
-        away = poses[:, :2] - board.goal_poses[games, :2]
+        away = poses[:, :2] - shared.goal_poses[games, :2]
         near = np.einsum("ij,ij->i", away, away) <= GOAL_RADIUS**2  # NaN, which is no goal, is never near
         succeeded = near & running & ~cut  # where a cut action led to is not known
         terminated = succeeded & stepped if self._goal_terminates else np.zeros(len(near), bool)
@@ -173,19 +167,19 @@ class GamePool:
         ended = terminated | truncated
         self._fresh[games] = ended | ~running
         return GameStep(
-            frames=board.frames[games],
+            frames=shared.frames[games],
             poses=poses,
             running=running,
             started=commands == BEGIN,
             succeeded=succeeded,
             ended=ended,
             truncated=truncated,
-            restarts=board.restarts[games].copy(),
+            restarts=shared.restarts[games].copy(),
         )
 
     def goals(self, half: int) -> Array:
         """[n, 120, 160, 3] pictures of the goals of the running episodes (zeros without one): a view, as `frames`."""
-        return self.crew.board.goals[self.halves[half]]
+        return self.workers.shared.goals[self.halves[half]]
 
     def restart(self, episodes: EpisodeSource | None = None) -> None:
         """Leave all running episodes; the next `send` begins others, from a new source if one is given."""
@@ -198,7 +192,7 @@ class GamePool:
     def close(self) -> None:
         """End all games and leave nothing behind."""
         self._source = _no_more  # it may be a method of whoever has this pool: neither would go before a collection
-        self.crew.close()
+        self.workers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -207,87 +201,3 @@ class GamePool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-# ---- Many `sfl/DoomMaze-v0` behind Gymnasium's vector interface.
-
-
-class DoomVectorEnv(VectorEnv[GoalObservation, Array, Array]):
-    """Many `sfl/DoomMaze-v0` at once; under the same seed it shows what as many single ones would.
-
-    Sub-environment i is seeded with `seed + i`. An episode that has ended begins anew with the next step, which leaves
-    the action out. The options of `reset`, `start` and `goal` as in the single environment, hold until the next reset.
-    """
-
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
-
-    def __init__(
-        self,
-        num_envs: int,
-        maze: str | Maze = "small",
-        maze_dir: str | Path | None = None,
-        textures: Textures = PAPER_TEXTURES,
-        spawn: Literal["fixed", "random"] = "fixed",
-        max_steps: int = MAX_STEPS,
-        goal_terminates: bool = True,
-        stack: int = 4,
-        workers: int | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        self.num_envs = num_envs
-        self.single_observation_space = observation_space(stack)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = spaces.Discrete(len(ACTIONS))
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rngs: list[np.random.Generator] = [seeding.np_random()[0] for _ in range(num_envs)]
-        self._options: dict[str, Any] | None = None
-        self._stacks = Stacks(num_envs, stack)
-        self.pool = GamePool(
-            load(maze, maze_dir, textures),
-            num_envs,
-            workers=workers,
-            halves=1,
-            spawn=spawn,
-            max_steps=max_steps,
-            goal_terminates=goal_terminates,
-            episodes=self._episode,
-            limits=limits,
-        )
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[GoalObservation, dict[str, Any]]:
-        """Start an episode in every game."""
-        seeds = [seed + index for index in range(self.num_envs)] if isinstance(seed, int) else seed
-        require(seeds is None or len(seeds) == self.num_envs, f"Give one seed or {self.num_envs}, got {seed}.")
-        for index, one in enumerate(seeds or []):
-            if one is not None:
-                self._rngs[index], _ = seeding.np_random(one)
-        self._options = options
-        self.pool.restart()
-        observation, *_, info = self.step(np.full(self.num_envs, NO_ACTION))
-        return observation, info
-
-    def step(self, actions: Array) -> tuple[GoalObservation, Array, Array, Array, dict[str, Any]]:
-        """One action in every game whose episode runs; the others begin one."""
-        self.pool.send(0, actions)
-        step = self.pool.receive(0)
-        self._stacks.push(step.frames, step.started)
-        reward = (step.succeeded & ~step.started).astype(np.float64)
-        info: dict[str, Any] = {"pose": step.poses, "is_success": step.succeeded, "restarts": step.restarts}
-        info |= {f"_{name}": np.ones(self.num_envs, bool) for name in list(info)}
-        return self._observation(), reward, step.terminated, step.truncated, info
-
-    def _episode(self, game: int) -> GameEpisode:
-        start, goal, picture = chosen(self.pool.places[game], self._options, self._rngs[game])
-        require(picture is None, "Many games at once take goals as poses, not as pictures.")
-        return GameEpisode(start, goal)
-
-    def _observation(self) -> GoalObservation:
-        rows = self._stacks.rows
-        goals = np.broadcast_to(self.pool.goals(0)[:, None], rows.shape)
-        return {"observation": rows.copy(), "achieved_goal": rows.copy(), "desired_goal": goals.copy()}
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """End all games."""
-        self.pool.close()

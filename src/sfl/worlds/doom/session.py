@@ -22,10 +22,10 @@ from gymnasium.utils import seeding
 from sfl.api import Array, Episode, EpisodeSource, Metrics, Policy, Step, Transitions
 from sfl.config import require
 from sfl.errors import SflError
-from sfl.worlds.doom.env import chosen
+from sfl.worlds.doom.env import chosen_episode
 from sfl.worlds.doom.pool import NO_ACTION, GameEpisode, GamePool, GameStep
-from sfl.worlds.doom.tasks import Places
-from sfl.worlds.doom.workers import FRAME_SHAPE
+from sfl.worlds.doom.protocol import FRAME_SHAPE
+from sfl.worlds.doom.tasks import StartGoalSampler
 
 NOTHING = np.empty(0, np.int64)
 
@@ -82,17 +82,17 @@ class PoolSession:
     """
 
     def __init__(
-        self, places: Places, count: int, source: EpisodeSource, *, max_steps: int, goal_terminates: bool
+        self, sampler: StartGoalSampler, count: int, source: EpisodeSource, *, max_steps: int, goal_terminates: bool
     ) -> None:
-        self._places, self._source, self._max_steps = places, source, max_steps
+        self._sampler, self._source, self._max_steps = sampler, source, max_steps
         self._games: list[_Game | None] = [None] * count
         self._restarts_before = 0
         self._replayed: dict[int, Episode] | None = None  # while replaying: the episodes that begin now, by game
         self._pool = GamePool(
-            places.maze,
+            sampler.maze,
             count,
             halves=min(2, count),
-            spawn=places.spawn,
+            spawn=sampler.spawn,
             max_steps=max_steps,
             goal_terminates=goal_terminates,
             episodes=self._next_episode,
@@ -100,8 +100,6 @@ class PoolSession:
         parts = [range(count)[games] for games in self._pool.halves]
         self._halves = [_Half(n, part, np.empty((len(part), *FRAME_SHAPE), np.uint8)) for n, part in enumerate(parts)]
         self._turn: _Half | None = None  # the half that waits to be acted on; None: no game has begun
-
-    # ---- what `rollout` calls
 
     def begin_episodes(self, policy: Policy) -> list[int] | None:
         """Tell the policy of episodes that have begun in the half whose turn it is; returns its games to act on."""
@@ -146,11 +144,9 @@ class PoolSession:
         """End all games."""
         self._pool.close()
 
-    # ---- games
-
     @property
     def _restarts(self) -> int:
-        return self._restarts_before + int(self._pool.crew.board.restarts.sum())
+        return self._restarts_before + int(self._pool.workers.shared.restarts.sum())
 
     def _running(self, index: int) -> _Game:
         game = self._games[index]
@@ -167,7 +163,7 @@ class PoolSession:
         episode = self._source() if self._replayed is None else self._replayed.get(index)
         if episode is None:
             return None
-        start, goal, picture = chosen(self._places, episode.options, seeding.np_random(episode.reset_seed)[0])
+        start, goal, picture = chosen_episode(self._sampler, episode.options, seeding.np_random(episode.reset_seed)[0])
         require(picture is None, "A picture does not say where it was taken: give the goal as a pose x,y,degrees.")
         self._games[index] = _Game(episode)
         return GameEpisode(start, goal, episode.budget)
@@ -218,8 +214,6 @@ class PoolSession:
             ended=tuple(np.flatnonzero(newest.ended[rows]).tolist()),
             broken=tuple(np.flatnonzero(truncated & (lengths < limits)).tolist()),
         )
-
-    # ---- checkpoints
 
     def state(self) -> dict[str, Any]:
         """Whose turn it is, and for each game how to come back to this moment; None where no episode runs.

@@ -1,4 +1,10 @@
-"""Where episodes of a maze may start and what may be their goal."""
+"""Where episodes of a maze may start and what may be their goal.
+
+First `StartGoalSampler`, which draws and checks single places. Then `Pairs`, start-goal pairs by level: drawn from a
+seed, kept as JSON, and read from the authors' files. A file of ours: `{"maze": name, "spawn": "random" | "fixed",
+"seed": int | null, "levels": {level: [pair, ...]}}` with pairs `{"start": [x, y, degrees], "goal": [x, y, degrees],
+"distance": units on foot}`. A file of the authors: `{level: [[start, goal], ...]}`.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +23,17 @@ from sfl.config import require
 from sfl.errors import UsageError
 from sfl.files import read_json, write_text
 from sfl.seeding import spawn
-from sfl.worlds.mazes.free_space import Field, FreeSpace
 from sfl.worlds.mazes.layout import Disc, Maze, Spot
 from sfl.worlds.tasks import Pose, Task
 
 if TYPE_CHECKING:
-    pass
+    from sfl.worlds.mazes.free_space import Field, FreeSpace
 
 GOAL_RADIUS = 63.0
 """Map units within which a goal counts as reached, whatever the heading."""
 
 
-class Places:
+class StartGoalSampler:
     """Draws and checks the starts and goals of one maze."""
 
     def __init__(self, maze: Maze, spawn: Literal["fixed", "random"]) -> None:
@@ -76,12 +81,6 @@ class Places:
             )
         return (x, y, degrees)
 
-
-# ---- Start-goal pairs of a maze, by level: drawn from a seed, kept as JSON, and read from the authors' files.
-#
-# A file of ours: `{"maze": name, "spawn": "random" | "fixed", "seed": int | null, "levels": {level: [pair, ...]}}` with
-# pairs `{"start": [x, y, degrees], "goal": [x, y, degrees], "distance": units on foot}`.
-# A file of the authors: `{level: [[start, goal], ...]}`.
 
 BUDGETS: dict[str, int] = {"easy": 100, "medium": 200, "hard": 300, "hardest": 400}
 """Levels in order, and the decisions within which a goal must be reached."""

@@ -1,4 +1,4 @@
-"""What runs in a worker process: a few games that do what the board tells them whenever the pipe rings."""
+"""What runs in a worker process: a few games that do what the shared tells them whenever the pipe rings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import numpy as np
 from sfl.api import Array
 from sfl.config import from_json
 from sfl.errors import SflError
-from sfl.worlds.doom import workers as leftovers
 from sfl.worlds.doom.game import ENGINE_ERRORS, Game, GameStartError
-from sfl.worlds.doom.protocol import CHECK_MAP, FAILED, LEAVE, READY, GameSpec, WorkerSpec
-from sfl.worlds.doom.workers import BEGIN, STEP, Board
+from sfl.worlds.doom.protocol import BEGIN, CHECK_MAP, FAILED, LEAVE, READY, STEP, GameSpec, SharedMemory, WorkerSpec
+from sfl.worlds.doom.workers import remove_folder
 from sfl.worlds.tasks import Pose
 
 _ATTEMPTS = 3
@@ -42,7 +41,7 @@ def main() -> None:
             worker.close()
         finally:
             if worker.abandoned():
-                leftovers.remove_folder(Path(spec.folder))  # the parent can no longer do it
+                remove_folder(Path(spec.folder))  # the parent can no longer do it
 
 
 class Worker:
@@ -54,7 +53,7 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
-        self._board = Board.over(spec.memory, spec.count)
+        self._shared = SharedMemory.over(spec.memory, spec.count)
         self._folder = Path(spec.folder)
         self._games = {game.index: self._game(game) for game in spec.games}
         self._halves: dict[int, list[int]] = {}
@@ -109,7 +108,7 @@ class Worker:
             self._hung_up = True
 
     def _serve(self, index: int) -> None:
-        command = self._board.commands[index]
+        command = self._shared.commands[index]
         if command == STEP:
             self._step(index)
         elif command == BEGIN:
@@ -118,15 +117,15 @@ class Worker:
     def _step(self, index: int) -> None:
         game, alive = self._games[index], False
         try:
-            if game.begun and (alive := game.act(int(self._board.actions[index]))):
+            if game.begun and (alive := game.act(int(self._shared.actions[index]))):
                 self._show(index)
         except ENGINE_ERRORS:
             alive = False
             self._restart(index)
-        self._board.cut[index] = not alive
+        self._shared.cut[index] = not alive
 
     def _begin(self, index: int) -> None:
-        start, goal = (_pose(row[index]) for row in (self._board.starts, self._board.goal_poses))
+        start, goal = (_pose(row[index]) for row in (self._shared.starts, self._shared.goal_poses))
         assert start is not None
         for _ in range(_ATTEMPTS):
             try:
@@ -135,8 +134,8 @@ class Worker:
             except ENGINE_ERRORS:
                 self._restart(index)
                 continue
-            self._board.goals[index] = 0 if picture is None else picture
-            self._board.cut[index] = False
+            self._shared.goals[index] = 0 if picture is None else picture
+            self._shared.cut[index] = False
             return
         raise SflError(
             f"{self._games[index].map_name} cannot be played: the game ended {_ATTEMPTS} times when an episode was to "
@@ -145,12 +144,12 @@ class Worker:
 
     def _show(self, index: int) -> None:
         frame, pose = self._games[index].look()
-        self._board.frames[index] = frame
-        self._board.poses[index] = pose
-        self._board.poses[index, 2] %= 360.0
+        self._shared.frames[index] = frame
+        self._shared.poses[index] = pose
+        self._shared.poses[index, 2] %= 360.0
 
     def _restart(self, index: int) -> None:
-        self._board.restarts[index] += 1
+        self._shared.restarts[index] += 1
         for attempt in range(_ATTEMPTS):
             try:
                 return self._games[index].start()

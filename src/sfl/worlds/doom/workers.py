@@ -1,11 +1,16 @@
-"""The memory that games share with their reader: commands one way, frames and poses the other."""
+"""The worker processes of some games, seen from their parent: started, told, waited for, replaced, ended.
+
+First the engines that workers start, and what these leave in shared memory; then the folder in which games keep their
+files; then `Workers`. The owner of a folder and its workers hold a lock on a file in it, which ends with the last of
+them whatever ends that: a folder whose lock can be had has no owner any more, in whatever container it was made. The
+instances of the engines are noted in it, so that their shared memory can be removed with it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import json
-import mmap
 import os
 import select
 import shutil
@@ -19,90 +24,89 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-import numpy as np
-
-from sfl.api import Array
 from sfl.config import require, to_json
 from sfl.errors import SflError
-from sfl.worlds.doom.game import LEFT_BEHIND, SHARED_MEMORY, check_display, check_shared_memory, last_words, read_engine
-from sfl.worlds.doom.protocol import CHECK_MAP, DEFAULT_LIMITS, FAILED, LEAVE, READY, GameSpec, Limits, WorkerSpec
+from sfl.worlds.doom.protocol import (
+    CHECK_MAP,
+    DEFAULT_LIMITS,
+    FAILED,
+    LEAVE,
+    READY,
+    GameSpec,
+    Limits,
+    SharedMemory,
+    WorkerSpec,
+)
 from sfl.worlds.mazes.layout import Maze
 
-FRAME_SHAPE = (120, 160, 3)
-
-REST, STEP, BEGIN = range(3)
-"""What a game is told to do: nothing, one action, or the start of an episode."""
-
-_ALIGNMENT = 64  # bytes; two games then never write to the same cache line of different arrays
-_FIELDS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
-    ("commands", "uint8", ()),
-    ("actions", "uint8", ()),
-    ("starts", "float64", (3,)),
-    ("goal_poses", "float64", (3,)),
-    ("frames", "uint8", FRAME_SHAPE),
-    ("goals", "uint8", FRAME_SHAPE),
-    ("poses", "float64", (3,)),
-    ("cut", "bool", ()),
-    ("restarts", "int64", ()),
-)
+DEV_SHM = Path("/dev/shm")
+GAME_BYTES = 256 << 10
+"""Shared memory that one engine needs; some 100 KiB were measured at this resolution."""
+LEFT_BEHIND = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
 
 
-@dataclass(frozen=True, eq=False)
-class Board:
-    """One row per game in every array."""
+@dataclass(frozen=True)
+class Engine:
+    """A running engine, or one that ran."""
 
-    commands: Array  # [N] REST, STEP or BEGIN
-    actions: Array  # [N]
-    starts: Array  # [N, 3] where an episode begins
-    goal_poses: Array  # [N, 3] where to take the picture of the goal; NaN: no picture
-    frames: Array  # [N, 120, 160, 3] the newest real frame
-    goals: Array  # [N, 120, 160, 3] the picture of the goal
-    poses: Array  # [N, 3] where the newest frame was seen
-    cut: Array  # [N] bool: the engine ended the episode, or stopped; the frame is the last one before that
-    restarts: Array  # [N] how often the game had to be started again
+    process: int
+    instance: str
 
-    @classmethod
-    def create(cls, count: int) -> tuple[int, Self]:
-        """A file descriptor to hand to other processes, and the board; the memory goes when all have closed it."""
-        if hasattr(os, "memfd_create"):
-            handle = os.memfd_create("sfl-games")
-        else:
-            with tempfile.TemporaryFile() as file:
-                handle = os.dup(file.fileno())
+    def kill(self) -> None:
+        """End it, if it still runs."""
         try:
-            os.ftruncate(handle, _size(count))
-            return handle, cls.over(handle, count)
-        except OSError:  # no file may be so large
-            os.close(handle)
-            raise
+            os.kill(self.process, signal.SIGKILL)
+        except ProcessLookupError:
+            return
 
-    @classmethod
-    def over(cls, handle: int, count: int) -> Self:
-        """The board in memory that was made by `create`."""
-        memory = mmap.mmap(handle, _size(count))
-        arrays, offset = {}, 0
-        for name, dtype, shape in _FIELDS:
-            arrays[name] = np.ndarray((count, *shape), dtype, memory, offset)
-            offset += _room(dtype, shape, count)
-        return cls(**arrays)
+    def remove_shared_memory(self) -> None:
+        """Remove what an engine and a worker that were both killed could not."""
+        for name in LEFT_BEHIND:
+            (DEV_SHM / f"{name}{self.instance}").unlink(missing_ok=True)
 
 
-def _room(dtype: str, shape: tuple[int, ...], count: int) -> int:
-    size = count * np.dtype(dtype).itemsize * int(np.prod(shape, initial=1))
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+def read_engine(folder: Path) -> Engine | None:
+    """The engine that was last started in a folder, as the launcher noted it."""
+    try:
+        process, instance = (folder / "engine.txt").read_text(encoding="utf-8").split()
+        return Engine(int(process), instance)
+    except (FileNotFoundError, ValueError):  # not started yet, or being written just now
+        return None
 
 
-def _size(count: int) -> int:
-    return sum(_room(dtype, shape, count) for _, dtype, shape in _FIELDS)
+def last_words(log: Path) -> str:
+    """The last line of a log that says something, or an empty text."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-# ---- The folder in which games keep their files, and what is done about one whose owner was killed.
-#
-# Its owner and the owner's workers hold a lock on a file in it, which ends with the last of them whatever ends that: a
-# folder whose lock can be had belongs to nobody, in whatever container it was made. The instances of the engines are
-# noted in it, so that their shared memory can be removed with it.
+def check_shared_memory(games: int) -> None:
+    """Engines exchange frames through shared memory, which containers often keep small."""
+    if not DEV_SHM.is_dir():
+        return
+    status = os.statvfs(DEV_SHM)
+    free, needed = status.f_bavail * status.f_frsize, games * GAME_BYTES
+    if free < needed:
+        raise SflError(
+            f"Too little shared memory: games need 256 KiB each, {needed >> 10} KiB in all, and {DEV_SHM} has "
+            f"{free >> 10} KiB free; run fewer games, or enlarge it (containers: --shm-size)."
+        )
+
+
+def check_display() -> None:
+    """A window needs a screen to be on; ViZDoom itself would only say that it crashed."""
+    has_display = os.name != "posix" or os.uname().sysname != "Linux"
+    has_display = has_display or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    require(
+        has_display,
+        "A visible game needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set: leave visible off, "
+        "or run it where there is a screen.",
+    )
+
 
 PREFIX = "sfl-games-"
 _LOCK = "lock"
@@ -178,7 +182,7 @@ def _remove_orphans() -> None:
 def _unmapped() -> Iterator[Path]:
     with contextlib.suppress(OSError):
         mapped = _mapped()
-        for path in SHARED_MEMORY.iterdir():
+        for path in DEV_SHM.iterdir():
             if path.name.startswith(LEFT_BEHIND) and path.lstat().st_uid == os.getuid() and str(path) not in mapped:
                 yield path
 
@@ -189,11 +193,9 @@ def _mapped() -> set[str]:
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):  # ended meanwhile, or another user's
             lines = maps.read_text(errors="replace").splitlines()
-            found |= {line.split(maxsplit=5)[5] for line in lines if str(SHARED_MEMORY) in line}
+            found |= {line.split(maxsplit=5)[5] for line in lines if str(DEV_SHM) in line}
     return found
 
-
-# ---- The worker processes of some games, seen from their parent: started, rung, waited for, replaced, ended.
 
 _PATIENCE = 3  # workers lost in a row, without one answer in between, before the games are given up
 _FAREWELL = 5.0  # seconds in which a worker may end its games by itself
@@ -303,8 +305,8 @@ class _Worker:
             return
 
 
-class Crew:
-    """Games in worker processes. `post` makes the games of a half do what the board says; `wait` ends when they have.
+class Workers:
+    """Games in worker processes. `post` makes the games of a half do what the shared says; `wait` ends when they have.
 
     Games are told apart by their index. A worker that dies or does not answer in time is replaced: its games count a
     restart, and those in an episode find it cut.
@@ -326,7 +328,7 @@ class Crew:
         check_shared_memory(len(mazes))
         self._limits = limits
         self._failures = 0
-        self._memory, self.board = Board.create(len(mazes))
+        self._memory, self.shared = SharedMemory.create(len(mazes))
         try:
             self.folder, self._lock = make_folder()
             """Where the games keep their files; nobody's working directory."""
@@ -359,7 +361,7 @@ class Crew:
         ]
 
     def _start(self, games: tuple[GameSpec, ...]) -> _Worker:
-        return _Worker(self.folder, self._lock, self._memory, len(self.board.commands), games, self._limits)
+        return _Worker(self.folder, self._lock, self._memory, len(self.shared.commands), games, self._limits)
 
     def _await_start(self, worker: _Worker) -> None:
         seconds = self._limits.start * (1 + len(worker.games))  # its engines start one after the other
@@ -396,8 +398,8 @@ class Crew:
         lost.end()
         self._workers[number] = worker = self._start(lost.games)
         self._await_start(worker)
-        self.board.restarts[[game.index for game in lost.games]] += 1
-        for half in unanswered:  # its commands still stand on the board; a game without an episode calls it cut
+        self.shared.restarts[[game.index for game in lost.games]] += 1
+        for half in unanswered:  # its commands still stand on the shared; a game without an episode calls it cut
             worker.ask(half)
 
     @property

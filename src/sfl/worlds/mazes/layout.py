@@ -159,8 +159,6 @@ def _check_border(cells: Array, source: str) -> None:
         )
 
 
-# ---- A maze as every other room sees it: a game file, its walls, and where an episode may start.
-
 Spot = tuple[float, float]
 """A place (x, y) in map units."""
 

@@ -1,4 +1,10 @@
-"""The textures that the engine has: those of Freedoom, which comes with ViZDoom."""
+"""How walls look: two disjoint sets of Freedoom's textures, and a random choice for each wall.
+
+An encoder learns from walls of the kind `train` and is judged on walls of the kind `test`. Both sets were picked by eye
+among the opaque, full-height wall textures of Freedoom, which comes with ViZDoom (no switches, doors, skies or
+animations), whole families of similar pictures to one side. The `train` set also keeps clear of every texture that the
+paper's test mazes show.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +20,6 @@ from sfl.config import require
 from sfl.errors import SflError
 from sfl.seeding import spawn
 from sfl.worlds.mazes.wad import lump_name, read_wad
-
-
-@cache
-def wall_textures() -> frozenset[str]:
-    """The names in the TEXTURE1 lump of the game's own WAD."""
-    spec = find_spec("vizdoom")
-    folder = Path(next(iter(spec.submodule_search_locations or ())) if spec else "")
-    path = folder / "freedoom2.wad"
-    if not path.is_file():
-        raise SflError("Freedoom's WAD is missing; `pip install vizdoom` brings freedoom2.wad.")
-    lumps = {lump.name: lump.body for lump in read_wad(path.read_bytes(), path.name)}
-    body = lumps["TEXTURE1"]
-    (count,) = struct.unpack_from("<i", body)
-    places = struct.unpack_from(f"<{count}i", body, 4)
-    return frozenset(lump_name(body[place : place + 8]) for place in places)
-
-
-# ---- How walls look: two disjoint sets of Freedoom's textures, and a random choice per wall.
-#
-# An encoder learns from walls of the kind `train` and is judged on walls of the kind `test`. Both sets were picked by
-# eye among the opaque, full-height wall textures of Freedoom (no switches, doors, skies or animations), whole
-# families of similar pictures to one side. The `train` set also keeps clear of every texture that the paper's test
-# mazes show.
 
 Kind = Literal["train", "test"]
 Density = Literal["dense", "sparse"]
@@ -126,3 +109,18 @@ class Textures:
 
 PAPER_TEXTURES = Textures()
 """How the paper's mazes look."""
+
+
+@cache
+def wall_textures() -> frozenset[str]:
+    """The names in the TEXTURE1 lump of the game's own WAD."""
+    spec = find_spec("vizdoom")
+    folder = Path(next(iter(spec.submodule_search_locations or ())) if spec else "")
+    path = folder / "freedoom2.wad"
+    if not path.is_file():
+        raise SflError("Freedoom's WAD is missing; `pip install vizdoom` brings freedoom2.wad.")
+    lumps = {lump.name: lump.body for lump in read_wad(path.read_bytes(), path.name)}
+    body = lumps["TEXTURE1"]
+    (count,) = struct.unpack_from("<i", body)
+    places = struct.unpack_from(f"<{count}i", body, 4)
+    return frozenset(lump_name(body[place : place + 8]) for place in places)

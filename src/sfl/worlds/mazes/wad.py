@@ -1,4 +1,9 @@
-"""WAD files: a directory of named lumps, and the maps among them."""
+"""WAD files: a directory of named lumps, the maps among them, and what these say beside their pictures.
+
+First lumps and maps; then `Geometry`, the walls, the start and the spots of a spawn script; then the two formats of
+maps: Hexen's binary one, which the paper's mazes have, and UDMF, a text, which is written for our own layouts and read
+from any WAD. The engine builds its nodes itself, so three lumps make a playable map: its name, TEXTMAP, ENDMAP.
+"""
 
 from __future__ import annotations
 
@@ -105,13 +110,11 @@ def map_lumps(lumps: Sequence[Lump], map_name: str) -> list[Lump]:
     return list(lumps[first:end])
 
 
-# ---- What a map says beside its pictures: walls, the player start, and the spots of its spawn script.
-
 PLAYER = 1
 MAP_SPOT = 9001
 """The editor numbers of the things that matter here."""
 
-FARTHEST = 32_768
+FARTHEST = 32_768  # where Doom's coordinates end
 MOST_WALLS = 20_000
 """Twenty times as many as the largest of the paper's mazes has."""
 
@@ -138,8 +141,6 @@ def geometry(walls: Array, things: Iterable[tuple[int, float, float, float]], so
         raise UsageError(f"{source} has no player start (a thing of type {PLAYER}).")
     return Geometry(walls, start, tuple((x, y) for kind, x, y, _ in things if kind == MAP_SPOT))
 
-
-# ---- Maps in Hexen's binary format, the one of the paper's mazes.
 
 _THING = np.dtype(
     [("id", "<i2"), ("x", "<i2"), ("y", "<i2"), ("z", "<i2"), ("angle", "<i2"), ("type", "<i2"), ("rest", "V8")]
@@ -185,10 +186,6 @@ def _records(lumps: Lumps, name: str, record: np.dtype[np.void], source: str) ->
         raise UsageError(f"{source} is not a map in Hexen format: its {name} are no records of {size} bytes.")
     return np.frombuffer(body, record)
 
-
-# ---- Maps as text in UDMF: written for our own layouts, read from any WAD.
-#
-# The engine builds its nodes itself, so three lumps make a playable map: its name, TEXTMAP, ENDMAP.
 
 WALL_HEIGHT = 128
 LIGHT = 190
