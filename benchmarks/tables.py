@@ -41,8 +41,8 @@ INTRODUCTION = """# Results
 The tables of [`sfl reproduce`](guides/reproduce.md), made by `python benchmarks/tables.py` from the rows in
 `benchmarks/results/`. A cell has our mean over seeds ± its standard error, the number of seeds, the commits that
 brought the rows (runs are of that code or older), and the paper's numbers; - means that there is none. Success is in
-percent at the last evaluation. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals. Rows without a
-run are left out. What each method was given is in `benchmarks/results/budgets.csv`, how the rows came about in
+percent at the last evaluation. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals. Rows without
+runs are left out. What each method was given is in `benchmarks/results/budgets.csv`, how the rows came about in
 `benchmarks/NOTES.md`.
 
 On grids the paper's settings and MSS have 300,000 steps, ours 40,000 in FourRoom and 2 rooms, 60,000 in 3 and 80,000 in
