@@ -1,4 +1,4 @@
-"""Print what each method was given and took as the table of reproduce.md, from benchmarks/results/budgets.csv.
+"""Print what each method was given and took as a table, from benchmarks/results/budgets.csv.
 
 python benchmarks/budgets.py [--add BUDGETS.csv]
 

@@ -38,34 +38,31 @@ INDICATORS = {
 
 INTRODUCTION = """# Results
 
-The tables of [`sfl reproduce`](reproduce.md), made by `python benchmarks/tables.py` from the rows of runs in
-`benchmarks/results/`. A cell has our mean over seeds ± its standard error for each measure of its column, the number
-of seeds, the commits that brought their rows (`benchmarks/ages.py`: the runs are of that code or of older), and the
-paper's numbers; - means that it has not been run, or that the paper does not say. Success is in percent, at the last
-evaluation of each run. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals, and the
-report of `sfl reproduce` has them too. What each method is: [README](../README.md#compare-methods). What each was
-given: [budgets](reproduce.md#fair-budgets).
+The tables of [`sfl reproduce`](guides/reproduce.md), made by `python benchmarks/tables.py` from the rows in
+`benchmarks/results/`. A cell has our mean over seeds ± its standard error, the number of seeds, the commits that
+brought the rows (runs are of that code or older), and the paper's numbers; - means that there is none. Success is in
+percent at the last evaluation. `sfl report benchmarks/results/NAME-episodes.csv.gz` prints 95% intervals. Rows without
+runs are left out. What each method was given is in `benchmarks/results/budgets.csv`, how the rows came about in
+`benchmarks/NOTES.md`.
 
-What a careful reader should know of the cells in mazes:
+On grids the paper's settings and MSS have 300,000 steps, ours 40,000 in FourRoom and 2 rooms, 60,000 in 3 and 80,000 in
+4; in mazes SFL and MSS have 2,000,000.
 
-- The encoder of *the paper's settings* had 4,000 gradient steps in sgm and ablation-exploration and 5,350 elsewhere
-  ([budgets](reproduce.md#fair-budgets)); SPTM, whose network it is in the paper, gave its own 1,000,000.
+What to know of the cells in mazes:
+
+- *The paper's settings* are near random; [what is known of why](methods/sfl.md#the-papers-settings-in-mazes). Their
+  encoder had 4,000 gradient steps in sgm and ablation-exploration and 5,350 elsewhere; SPTM, whose network it is in the
+  paper, gave its own 1,000,000.
 - *Our settings* train in episodes of 500 decisions (the paper: 2,500), so that with random spawn the agent is put down
-  anew five times as often.
+  anew five times as often. They were tuned in these mazes themselves, on pairs of our own.
 - Start-goal pairs are the authors' in sgm and test-1 and drawn by us in test-2, test-4 and test-6. Even on the authors'
   pairs in sgm the random policy has 75 / 33 / 16 here and 58 / 22 / 12 in the paper: ours and the paper's numbers are
   not of equally hard tasks.
-- *Our settings* were tuned in these mazes themselves, on pairs of our own.
-- SGM has the weaker of two measured settings of R: one gradient step per 1,024 environment steps. With one per 256 it
-  reached 98 / 70 / 40 instead of 92 / 54 / 32 on trial pairs in sgm (f383f45, [trials](agents/controller.md#trials)).
-
-Rows of SPTM and SGM, also with EC, in test-1, test-2 and test-6 were made before their localization preferred places
-with a route ([SPTM](agents/sptm.md#results), [SGM](agents/sgm.md#results)), and those of SPTM in test-1 and test-4
-before walks from a fixed start were joined there ([why it matters](agents/ec-sptm.md#results)). There are three pairs
-of pre-trained networks ([which rows have which](agents/controller.md#results)): in sgm, the controller's row has
-another than SPTM's and SGM's, and in ablation-ec those without EC another than those with it, so such rows differ in
-more than the method. The paper's settings have one encoder in sgm and ablation-exploration and another elsewhere
-([which](reproduce.md#vizdoom)).
+- SGM has the weaker of two measured settings of R; with four times its gradient steps it reached 98 / 70 / 40 instead
+  of 92 / 54 / 32 on trial pairs in sgm (f383f45, [which](methods/controller.md#settings)).
+- Most rows of [SPTM](methods/sptm.md#results) and [SGM](methods/sgm.md#results), also [with EC](methods/ec.md#results),
+  are of code before repairs that their pages name. There are three pairs of pre-trained networks: in sgm the
+  controller's row has another than SPTM's and SGM's, in ablation-ec those without EC another than those with it.
 """
 
 NOTES = {
@@ -79,7 +76,7 @@ task / any task, `multiroom-n6-sfl` reaches 99 / 56% and `multiroom-n8-sfl` 0 / 
 SCALED_INTRODUCTION = """## A quarter of the steps
 
 Rows of two ablations that have no runs of 2,000,000 steps, after 500,000, with the unchanged settings after as many.
-The paper's numbers are of its whole budget. What the rows say: [SFL](agents/sfl.md#thresholds-and-filters).
+The paper's numbers are of its whole budget. What the rows say: [SFL](methods/sfl.md#the-papers-ablations).
 """
 
 
@@ -94,7 +91,7 @@ class Value(NamedTuple):
 
     def shown(self, with_error: bool) -> str:
         """In a cell."""
-        return f"{self.mean:.1f} ± {self.error:.1f}" if with_error and self.error is not None else f"{self.mean:.1f}"
+        return f"{self.mean:.1f}±{self.error:.1f}" if with_error and self.error is not None else f"{self.mean:.1f}"
 
 
 class Gathered:
@@ -193,9 +190,13 @@ def method_lines(method: str, gathered: Gathered) -> Iterator[str]:
 
 def page(gathered: Gathered, scaled: Gathered) -> str:
     """The whole page; `scaled` are the runs with fewer steps."""
-    parts = [INTRODUCTION]
+    parts, shown = [INTRODUCTION], list[str]()
     for table in TABLES.values():
-        parts += [f"## {table.name}", "", f"{table.title}.", "", *table_lines(table, gathered), ""]
+        lines = list(table_lines(table, gathered, only_run=True))
+        if set(lines) <= set(shown):  # curves have the cells of another table
+            lines = ["Its cells are those of the same rows above."]
+        shown += lines
+        parts += [f"## {table.name}", "", f"{table.title}.", "", *lines, ""]
         parts += [NOTES[table.name], ""] if table.name in NOTES else []
     parts.append(SCALED_INTRODUCTION)
     for name in SCALED_TABLES:

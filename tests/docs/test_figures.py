@@ -27,7 +27,7 @@ def test_files_of_the_table_are_drawn() -> None:
 
 
 def test_pictures_of_the_gallery_are_there_and_small() -> None:
-    shown = set(re.findall(r"\]\((images/gallery/[\w.-]+)\)", read("docs/gallery.md")))
+    shown = set(re.findall(r"\]\(\.\./(images/gallery/[\w.-]+)\)", read("docs/reference/figures.md")))
     kept = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "images" / "gallery").iterdir()}
     assert shown == kept
     assert [name for name in kept if (ROOT / "docs" / name).stat().st_size > LARGEST] == []

@@ -12,7 +12,7 @@ from sfl.worlds.grids import LAYOUTS
 
 from .worlds import distances, drawing, world
 
-DOCS = Path(__file__).parents[2] / "docs" / "environments.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "environments.md"
 
 # name: free cells, doors, states, actions to the target cell, actions to the exact goal observation, time limit
 FIGURES = {
