@@ -196,7 +196,7 @@ class TrainingRun:
         return f"continue with `sfl resume {self.folder.path}`."
 
     def complete(self) -> None:
-        """Add to a finished run the rows of the random policy, which folders of older versions lack."""
+        """Add to a finished run the rows of the random policy, where they are missing or damaged."""
         note(f"{self.folder.path} is finished ({self.env_steps:,} steps); there is nothing to resume.")
         with self.stoppable() as stop:
             try:
