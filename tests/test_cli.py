@@ -220,7 +220,7 @@ def test_other_wrong_use_is_one_line(run: Path, tmp_path: Path, capsys: pytest.C
         ("eval", str(run), "--episodes", "0"): "--episodes must be 1 to 100,000, got 0",
         ("eval", str(run), "--episodes", "few"): "Error parsing --episodes",
         ("train", "fourroom-sfl", "--seed", "3", "--runs-dir", runs_dir): "exists already; continue it with",
-        ("bench", "nothing"): "nothing",
+        ("bench",): "sfl bench has moved: `make bench`",
     }.items():
         assert main(list(words)) == 2, words
         complaint = capsys.readouterr().err
@@ -291,23 +291,6 @@ def test_a_tabular_run_can_be_used_like_any_other(tmp_path: Path, capsys: pytest
     assert {row["env_steps"] for row in results[2]} == {600}
     assert main(["plot", str(slim)]) == 0
     assert all(Path(figure).is_file() for figure in capsys.readouterr().out.split())
-
-
-def test_bench_writes_its_rows_into_a_folder_that_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"benchmark": "graph", "name": "one", "value": 2.5, "unit": "ms", "must": "", "held": ""}
-    monkeypatch.setattr("benchmarks.bench.__main__.bench", lambda name, experiments, doom: [row])
-    out = tmp_path / "not" / "yet" / "graph.csv"
-    assert main(["bench", "graph", "--out", str(out)]) == 0
-    assert out.read_text() == "benchmark,name,value,unit,must,held\ngraph,one,2.5,ms,,\n"
-
-
-def test_help_and_wrong_words_are_answered_without_torch(tmp_path: Path) -> None:
-    code = "import sys; from sfl.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
-    for words in (["--help"], ["trian"], ["report", "--jsn"], ["eval"], ["train"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False, env=SOURCES
-        )
-        assert done.returncode == 0, (words, done.stderr)
 
 
 def test_help_version_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -422,7 +405,7 @@ def test_what_does_not_fit_into_memory_is_one_line(
 
 def test_an_error_of_our_own_still_shows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (ValueError("ours"), RuntimeError("ours"), RecursionError(), OverflowError(), KeyError("ours")):
-        monkeypatch.setattr("sfl.cli._dispatch", Mock(side_effect=error))
+        monkeypatch.setattr("sfl.cli.dispatch", Mock(side_effect=error))
         with pytest.raises(type(error)):
             main(["list"])
 

@@ -20,7 +20,7 @@ from sfl.api import Transitions
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig
-from sfl.method.features import TimeContrastiveLearner
+from sfl.method.features import FeatureLearner
 from sfl.method.learning import LearnedRepresentation
 from sfl.method.successor import SuccessorLearner
 from sfl.registry import make_agent
@@ -114,8 +114,8 @@ SPANS: dict[str, list[tuple[type, str]]] = {
     "environment": [(EnvSession, "begin_episodes"), (EnvSession, "step")],
     "observation": [(GridWorld, "gen_obs")],
     "replay": [(SFLAgent, "observe"), (SequenceReplay, "sample_triplets"), (SequenceReplay, "sample_n_step")],
-    "encoder": [(LearnedRepresentation, "update"), (TimeContrastiveLearner, "encode")],
-    "learner": [(SuccessorLearner, "update")],
+    "encoder": [(LearnedRepresentation, "update"), (FeatureLearner, "encode")],
+    "learner": [(SuccessorLearner, "step")],
     "graph": [(SFLAgent, "act"), (SFLAgent, "update")],
 }
 """The methods that make up each part. A method's time is without that of those listed that it calls: what is left of

@@ -14,6 +14,7 @@ from sfl.api import Array
 from sfl.baselines.mss.agent import MSSAgent
 from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig, over_frames
 from sfl.baselines.mss.states import FrameExperience
+from sfl.baselines.mss.value import UVFABatch
 from sfl.config import from_json, to_json
 from sfl.errors import CheckpointError
 from sfl.registry import AgentConfig
@@ -70,14 +71,21 @@ def test_goals_count_as_reached_by_the_cosine_of_their_stacks(encoder: str, view
     assert isinstance(source, FrameExperience)
     reached = []
     for _ in range(3):
-        source.learn(agent.learner, 1)
-        assert source._resident is not None
-        batch, found = source._resident.batch()
+        batch, found = drawn_batch(source, agent)
         _, following, goals = batch.features.view(32, 3, -1).unbind(1)
         cosine = torch.nn.functional.cosine_similarity(following, goals)
         assert torch.equal(found, cosine > 0.999)
         reached += found.tolist()
     assert 0.05 < np.mean(reached) < 0.9
+
+
+def drawn_batch(source: FrameExperience, agent: MSSAgent) -> tuple[UVFABatch, torch.Tensor]:
+    """What a gradient step learns from."""
+    drawn = source._sample(32)
+    assert drawn is not None
+    places = torch.from_numpy(source._store.places(drawn.slots)).view(32, 3, -1)
+    told = source._near(drawn) if source.config.oracle else np.zeros(32, bool)
+    return source.batch(agent.learner, places, torch.from_numpy(drawn.actions), torch.from_numpy(told))
 
 
 def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw(encoder: str, views: Array) -> None:
@@ -88,8 +96,7 @@ def test_an_oracle_learns_from_where_it_was_and_not_from_what_it_saw(encoder: st
         ring.go(1)
     source = agent.experience
     assert isinstance(source, FrameExperience)
-    assert source._resident is not None
-    batch, reached = source._resident.batch()
+    batch, reached = drawn_batch(source, agent)
     _, following, goals = batch.features.view(32, 3, -1).unbind(1)
     assert reached.all()
     assert not source.perception.same(following, goals).all()

@@ -34,12 +34,12 @@ from minigrid.wrappers import FullyObsWrapper
 from sfl import experiments
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.errors import UsageError
-from sfl.fast.windows import WindowTable
+from sfl.fast.grid import WindowTable, encode_distinct
 from sfl.method.config import FeatureConfig, FrameConfig, SuccessorConfig
-from sfl.method.features import TimeContrastiveLearner
+from sfl.method.features import FeatureLearner
 from sfl.method.presets import paper_frames
 from sfl.method.states import FrozenEncoder
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner
+from sfl.method.successor import BatchStates, StepBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.frames import KINDS
 from sfl.nn.weights import load_encoder
@@ -291,7 +291,7 @@ def test_the_plain_encoder_has_our_features_and_gradient() -> None:
     config, spec = FeatureConfig(dim=8), EnvSpec((9, 9, 3), "uint8", 4)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        ours, plain = TimeContrastiveLearner(config, spec, CPU), PlainEncoder((9, 9, 3), 8, config.norm)
+        ours, plain = FeatureLearner(config, spec, CPU), PlainEncoder((9, 9, 3), 8, config.norm)
     encoder = ours.encoder
     assert isinstance(encoder, GridEncoder)
     with torch.no_grad():
@@ -306,8 +306,7 @@ def test_the_plain_encoder_has_our_features_and_gradient() -> None:
     table = DistinctStore(spec.observation_shape, spec.observation_dtype, WindowTable((9, 9, 3), "uint8"))
     slots = table.add(frames)
     triplets = np.random.default_rng(0).integers(len(frames), size=(32, 3))
-    features, pull = ours.encode_slots(table, slots)
-    ours.update(features, pull, torch.from_numpy(triplets))
+    ours.update(encode_distinct(encoder, table, slots, CPU), torch.from_numpy(triplets))
     encoded = plain(torch.from_numpy(frames[triplets]).flatten(0, 1)).unflatten(0, (32, 3))
     encoder_loss(encoded, config).backward()
     same_gradient(plain.linear.bias.grad, encoder.linear.bias.grad)
@@ -327,10 +326,10 @@ def test_the_plain_successor_network_has_our_gradient() -> None:
     for plain in (network, target):  # the target begins as a copy
         plain[0].load_state_dict(ours.network.trunk[0].state_dict())
         plain[3].load_state_dict(head)
-    actions, rows = torch.arange(20) // 5, torch.arange(40).reshape(20, 2)  # ours wants rows in the order of actions
+    actions, rows = torch.arange(20) // 5, torch.arange(40).reshape(20, 2)
     ones = torch.ones(20)
-    first, ahead = (Draws(rows[:, column], torch.arange(20), ones) for column in (0, 1))
-    ours.update(SuccessorBatch(phi, rows[:, :1], ones[:, None], first, ahead, config.gamma * ones, ones))
+    first, ahead = (BatchStates(phi[rows[:, column]], torch.arange(20), ones) for column in (0, 1))
+    ours.step(StepBatch(phi[rows[:, :1]], ones[:, None], first, actions, ahead, config.gamma * ones, ones))
     successor_loss(network, target, phi[rows], actions, config).backward()
     assert isinstance(network[0], torch.nn.Linear)
     same_gradient(network[0].weight.grad, ours.network.trunk[0].weight.grad)  # type: ignore[arg-type]

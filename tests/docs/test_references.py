@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sfl.cli import COMMANDS, maze
-from sfl.cli.commands import train
-from sfl.cli.encoder_options import (
-    EvalOptions,
-    ExtractOptions,
-    JoinOptions,
-    NetworkEvalOptions,
-    NetworkOptions,
-    NetworkPlotOptions,
-    TrainOptions,
-)
+from sfl.cli.commands import COMMANDS, train
 from sfl.cli.parsing import parse
+from sfl.cli.tools import FAMILIES
 
 from .pages import ROOT, SOURCE, commands, defined_names, read, references
 
@@ -66,18 +57,6 @@ def test_links_lead_somewhere(page: str) -> None:
     assert astray == []
 
 
-GROUPS = {
-    "maze": maze.COMMANDS,
-    "encoder": {"train": (TrainOptions,), "extract": (ExtractOptions,), "eval": (EvalOptions,)},
-    "network": {
-        "train": (NetworkOptions,),
-        "join": (JoinOptions,),
-        "eval": (NetworkEvalOptions,),
-        "plot": (NetworkPlotOptions,),
-    },
-}
-"""Commands of two words."""
-
 RUN_ELSEWHERE = "docs/guides/your-agent.md"
 """Its commands are of an agent that only the copy of the project in tests/docs/test_your_own_agent.py has."""
 
@@ -104,7 +83,7 @@ def test_commands_are_understood(page: str, words: list[str], monkeypatch: pytes
     if words[1] == "train":
         with pytest.raises(_UnderstoodError):
             train(words[2:])
-    elif words[1] in GROUPS:
-        parse(GROUPS[words[1]][words[2]][0], words[3:], f"sfl {words[1]} {words[2]}")
+    elif words[1] in FAMILIES:
+        parse(FAMILIES[words[1]][1][words[2]], words[3:], f"sfl {words[1]} {words[2]}")
     else:
-        parse(COMMANDS[words[1]][0], words[2:], f"sfl {words[1]}")
+        parse(COMMANDS[words[1]], words[2:], f"sfl {words[1]}")

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from sfl.cli.commands import ReproduceOptions
 from sfl.cli.parsing import option_names
-from sfl.cli.reproduce import ReproduceOptions
 from sfl.reproduce.tables import ALL, TABLES
 
 from .pages import read

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfl.api import Array
-from sfl.fast import windows as module
-from sfl.fast.windows import WindowTable
+from sfl.fast import grid as module
+from sfl.fast.grid import WindowTable
 
 
 def grid(side: int, rng: np.random.Generator) -> Array:

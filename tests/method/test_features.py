@@ -10,9 +10,9 @@ import torch
 
 from sfl.api import EnvSpec, Transitions
 from sfl.errors import UsageError
-from sfl.fast.windows import WindowTable
+from sfl.fast.grid import encode_distinct
 from sfl.method.config import FeatureConfig
-from sfl.method.features import TimeContrastiveLearner, triplet_loss
+from sfl.method.features import FeatureLearner, triplet_loss
 from sfl.replay.replay import SequenceReplay, Windows
 from sfl.replay.store import DistinctStore, distinct
 
@@ -30,37 +30,23 @@ def test_the_loss_by_hand() -> None:
 
 
 def test_the_gradient_flows_only_where_the_hinge_is_active() -> None:
-    features = torch.tensor([[[0.0], [1.0], [-1.5]], [[0.0], [1.0], [-4.0]]])
+    features = torch.tensor([[[0.0], [1.0], [-1.5]], [[0.0], [1.0], [-4.0]]], requires_grad=True)
     # Row 0: 2 + 1 - 2.25 > 0; row 1: 2 + 1 - 16 < 0.
     # By the anchor, (a - 1)^2 - (a + 1.5)^2 has the derivative -2 - 3 at 0, halved by the mean over two rows.
-    gradient = triplet_loss(features, margin=2.0, squared=True)[1]
+    (gradient,) = torch.autograd.grad(triplet_loss(features, margin=2.0, squared=True)[0], features)
     assert gradient.tolist() == [[[-2.5], [1.0], [1.5]], [[0.0], [0.0], [0.0]]]
 
 
-@pytest.mark.parametrize("squared", [True, False])
-def test_the_gradient_is_autograds(squared: bool) -> None:
-    features = torch.randn(
-        20, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
-    )
-    distance = (features[:, :1] - features[:, 1:]).square().sum(2)
-    if not squared:
-        distance = (distance + 1e-8).sqrt()
-    hinge = (1.0 + distance[:, 0] - distance[:, 1]).clamp_min(0)
-    assert 3 < int((hinge > 0).sum()) < 20
-    expected = torch.autograd.grad(hinge.mean(), features)[0]
-    loss, gradient = triplet_loss(features.detach(), margin=1.0, squared=squared)
-    torch.testing.assert_close(loss, hinge.mean().detach())
-    torch.testing.assert_close(gradient, expected)
-
-
 def test_plain_distances_of_equal_features_have_a_finite_gradient() -> None:
-    features = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]])
-    assert torch.isfinite(triplet_loss(features, margin=2.0, squared=False)[1]).all()
+    features = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(triplet_loss(features, margin=2.0, squared=False)[0], features)
+    assert torch.isfinite(gradient).all()
 
 
-def walk(shape: tuple[int, ...], steps: int, windows: WindowTable | None = None) -> SequenceReplay:
+def walk(shape: tuple[int, ...], steps: int) -> tuple[SequenceReplay, DistinctStore]:
     """A replay of one long walk to and fro along a row of 20 places, each shown as a lit cell."""
-    replay = SequenceReplay(DistinctStore(shape, "uint8", windows), 5_000, 1)
+    store = DistinctStore(shape, "uint8")
+    replay = SequenceReplay(store, 5_000, 1)
     places = [abs(20 - time % 40) % 20 for time in range(steps + 1)]
     rows = np.zeros((20, *shape), dtype=np.uint8)
     for place in range(20):
@@ -69,21 +55,21 @@ def walk(shape: tuple[int, ...], steps: int, windows: WindowTable | None = None)
     for time in range(steps):
         here, there = rows[places[time]][None], rows[places[time + 1]][None]
         replay.observe(Transitions(np.array([0]), here, np.array([0]), np.zeros(1), no, no, there), ~no)
-    return replay
+    return replay, store
 
 
 def test_features_learn_that_near_in_time_is_near() -> None:
     config = FeatureConfig(dim=16, learning_rate=1e-3, batch_size=64, negative_min=6, negative_max=9)
     torch.manual_seed(0)
-    learner = TimeContrastiveLearner(config, EnvSpec((60,), "uint8", 2), CPU)
-    replay, rng = walk((60,), 400), np.random.default_rng(0)
+    learner = FeatureLearner(config, EnvSpec((60,), "uint8", 2), CPU)
+    (replay, store), rng = walk((60,), 400), np.random.default_rng(0)
     losses = []
     for _ in range(150):
         slots = replay.sample_triplets(rng, 64, learner.windows)
         assert slots is not None
         unique, places = distinct(slots)
-        features, pull = learner.encode_slots(replay.store, unique)
-        losses.append(learner.update(features, pull, torch.from_numpy(places))["train/encoder_loss"])
+        features = encode_distinct(learner.encoder, store, unique, CPU)
+        losses.append(float(learner.update(features, torch.from_numpy(places))["train/encoder_loss"]))
     assert np.mean(losses[-20:]) < 0.5 * losses[0]
     rows = np.zeros((20, 60), dtype=np.uint8)
     rows[np.arange(20), 3 * np.arange(20)] = 1
@@ -95,17 +81,7 @@ def test_features_learn_that_near_in_time_is_near() -> None:
 
 def test_the_windows_are_the_configured_ones() -> None:
     config = FeatureConfig(dim=4, positive_window=3, negative_min=5, negative_max=7)
-    assert TimeContrastiveLearner(config, EnvSpec((60,), "uint8", 2), CPU).windows == Windows(3, 5, 7)
-
-
-@pytest.mark.parametrize("windowed", [True, False])
-def test_slots_are_encoded_as_their_observations(windowed: bool) -> None:
-    shape = (9, 9, 3)
-    learner = TimeContrastiveLearner(FeatureConfig(dim=8), EnvSpec(shape, "uint8", 2), CPU)
-    replay = walk(shape, 60, WindowTable(shape, "uint8") if windowed else None)
-    slots = replay._slots[[3, 9, 3, 50, 0]]
-    features, _ = learner.encode_slots(replay.store, slots)
-    torch.testing.assert_close(features, learner.encode(replay.store.rows(slots)), rtol=1e-4, atol=1e-4)
+    assert FeatureLearner(config, EnvSpec((60,), "uint8", 2), CPU).windows == Windows(3, 5, 7)
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_on_a_gpu_it_learns_saves_and_goes_on(encoder: str, views: Array) -> Non
     source = agent.representation
     assert isinstance(source, FrameRepresentation)
     assert source.successor.gradient_steps == 95  # 420 decisions less 40, a quarter of a step each
-    assert source._steps._step.is_captured
+    assert source._steps.is_captured
     assert agent.landmarks.set.count >= 3
     goes_on(agent, SFLAgent(config_of(encoder), SPEC, 1, "cuda"), views)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.api import EnvSpec, Metrics, Step, Transitions
+from sfl.api import EnvSpec, Step, Transitions
 from sfl.method.agent import SFLAgent
 from sfl.method.config import (
     EdgeConfig,
@@ -23,7 +23,7 @@ from sfl.method.config import (
 )
 from sfl.method.learning import LearnedRepresentation
 from sfl.method.presets import tabular
-from sfl.method.successor import SuccessorBatch
+from sfl.method.successor import StepBatch
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
 
@@ -280,23 +280,25 @@ def test_psi_is_trained_by_random_transitions_only(monkeypatch: pytest.MonkeyPat
         rows = one_hot(0)[None], one_hot(1 if random else 2)[None]
         action = np.array([0 if random else 1])
         representation.observe(Transitions(ZERO, rows[0], action, np.zeros(1), NO, YES, rows[1]), np.array([random]))
-    seen: list[SuccessorBatch] = []
-    learn = representation.successor.update
+    seen: list[StepBatch] = []
+    learn = representation.successor.step
 
-    def spy(batch: SuccessorBatch) -> Metrics:
+    def spy(batch: StepBatch) -> dict[str, torch.Tensor]:
         seen.append(batch)
         return learn(batch)
 
-    monkeypatch.setattr(representation.successor, "update", spy)
+    monkeypatch.setattr(representation.successor, "step", spy)
     metrics = representation.update(env_steps=5, new_steps=5)
     assert len(seen) == 5
     assert metrics["train/gradient_steps"] == 5
     start, expected = representation.features.encode(np.stack([one_hot(0), one_hot(1)]))
     for batch in seen:
-        assert batch.multiplicity.tolist() == [64, 0]  # 64 equal rows drawn into one, none of action 1
-        torch.testing.assert_close(batch.features[batch.steps[0, 0]], start)
-        torch.testing.assert_close(batch.features[batch.bootstrap.states[batch.bootstrap.places[0]]], expected)
-        assert float(batch.bootstrap_weights[0]) == pytest.approx(config.successor.gamma)
+        assert batch.multiplicity is not None
+        assert batch.multiplicity.tolist() == [64]  # 64 equal rows drawn into one
+        assert batch.actions.tolist() == [0]
+        torch.testing.assert_close(batch.phi[0, 0], start)
+        torch.testing.assert_close(batch.last.values[batch.last.rows], expected[None])
+        assert float(batch.last_weights[0]) == pytest.approx(config.successor.gamma)
 
 
 def test_psi_trains_no_encoder() -> None:

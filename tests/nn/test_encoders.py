@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfl.fast.layers import Pull, pull_autograd
-from sfl.fast.windows import WindowTable
+from sfl.fast.grid import WindowTable, encode_distinct, encode_windows
 from sfl.nn.encoders import GridEncoder, PictureEncoder, VectorEncoder, make_encoder, scale_to_norm
 from sfl.replay.store import DistinctStore, distinct
 
@@ -24,10 +23,10 @@ def grids(side: int, count: int) -> torch.Tensor:
     return torch.from_numpy(rows)
 
 
-def gradients(encoder: GridEncoder, pull: Pull, like: Tensor) -> dict[str, Tensor]:
+def gradients(encoder: GridEncoder, features: Tensor) -> dict[str, Tensor]:
     """Of a loss that tells every feature of every row apart."""
     encoder.zero_grad()
-    pull(torch.linspace(-1, 1, like.numel(), dtype=like.dtype).reshape(like.shape))
+    features.backward(torch.linspace(-1, 1, features.numel(), dtype=features.dtype).reshape(features.shape))
     return {
         name: parameter.grad.clone() for name, parameter in encoder.named_parameters() if parameter.grad is not None
     }
@@ -39,16 +38,15 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
     encoder = GridEncoder((side, side, 3), 64, 10.0).double()
     observations = grids(side, 12)
     windows = WindowTable((side, side, 3), "uint8")
-    table = DistinctStore((side, side, 3), "uint8", windows)
-    slots = table.add(observations.numpy())
+    slots = DistinctStore((side, side, 3), "uint8", windows).add(observations.numpy())
     used, places = distinct(windows.windows_of(slots))
     assert len(used) < places.size or side < 9  # there is something to gain: windows are shared
     plain = encoder_plain(encoder, observations)
-    plain_gradients = gradients(encoder, pull_autograd(plain, encoder), plain)
+    plain_gradients = gradients(encoder, plain)
     patches = torch.from_numpy(windows.patch_values).double()
-    fast, pull = encoder.forward_windows(patches, torch.from_numpy(windows.patches_of(used)), torch.from_numpy(places))
+    fast = encode_windows(encoder, patches, torch.from_numpy(windows.patches_of(used)), torch.from_numpy(places))
     torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-10)
-    fast_gradients = gradients(encoder, pull, fast)
+    fast_gradients = gradients(encoder, fast)
     assert set(fast_gradients) == {
         f"{layer}.{kind}" for layer in ("conv1", "conv2", "linear") for kind in ("weight", "bias")
     }
@@ -57,26 +55,15 @@ def test_windows_give_the_same_features_and_gradients(side: int) -> None:
         torch.testing.assert_close(fast_gradients[name], gradient, rtol=1e-8, atol=1e-9)
 
 
-def test_few_varying_cells_give_the_same_features_and_gradients() -> None:
+@pytest.mark.parametrize("windowed", [True, False])
+def test_slots_of_a_store_are_encoded_as_their_observations(windowed: bool) -> None:
     torch.manual_seed(0)
-    encoder = GridEncoder((25, 25, 3), 64, 10.0).double()
-    rows = grids(25, 1).numpy().repeat(6, axis=0)
-    rows[:, 3:6, 3] = np.random.default_rng(0).integers(3, size=(6, 3, 3))  # only this corner varies
-    windows = WindowTable((25, 25, 3), "uint8")
-    table = DistinctStore((25, 25, 3), "uint8", windows)
-    numbers = windows.windows_of(table.add(rows))
-    used, places = distinct(numbers)
-    varying = np.flatnonzero((numbers != numbers[0]).any(0))
-    assert 0 < len(varying) < 10
-    inputs = [torch.from_numpy(part) for part in (windows.patch_values.astype(float), windows.patches_of(used), places)]
-    (plain, pull_plain), (ours, pull_ours) = (
-        encoder.forward_windows(*inputs, which) for which in (None, torch.from_numpy(varying))
-    )
-    torch.testing.assert_close(ours, plain)
-    expected, found = (gradients(encoder, pull, plain) for pull in (pull_plain, pull_ours))
-    assert len(expected) == len(found) == 6
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient)
+    encoder = GridEncoder((9, 9, 3), 8, 10.0)
+    windows = WindowTable((9, 9, 3), "uint8") if windowed else None
+    store = DistinctStore((9, 9, 3), "uint8", windows)
+    slots = np.unique(store.add(grids(9, 12).numpy()))
+    features = encode_distinct(encoder, store, slots, torch.device("cpu"))
+    torch.testing.assert_close(features, encoder(torch.from_numpy(store.rows(slots))), rtol=1e-5, atol=1e-5)
 
 
 def encoder_plain(encoder: GridEncoder, observations: Tensor) -> Tensor:

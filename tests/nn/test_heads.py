@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sfl.method.successor import Draws, MeanNetwork, SuccessorNetwork
+from sfl.method.successor import BatchStates, MeanNetwork, SuccessorNetwork
 
 
 def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:
@@ -13,16 +13,16 @@ def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:
     return SuccessorNetwork(dim=6, action_count=4, hidden=(16, 8), batch_norm=batch_norm)
 
 
-# Ten rows of six states, two and a half for each of four actions: the tenth fills up and counts 0 times.
-STATES = torch.tensor([3, 1, 1, 0, 5, 5, 1, 2, 3, 4, 4, 4])
-TIMES = torch.tensor([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 1.0, 2.0, 1.0, 4.0, 0.0, 0.0])
+# Ten transitions from six states, some of which were drawn several times.
+STATES = torch.tensor([3, 1, 1, 0, 5, 5, 1, 2, 3, 4])
+ACTIONS = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2, 3])
+TIMES = torch.tensor([1, 2, 1, 3, 1, 1, 1, 2, 1, 4])
 
 
-def draws_of(states: torch.Tensor, times: torch.Tensor) -> Draws:
-    distinct, places = states.unique(return_inverse=True)
-    return Draws(
-        distinct, places, torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, places, times.double())
-    )
+def drawn(features: torch.Tensor) -> BatchStates:
+    distinct, rows = STATES.unique(return_inverse=True)
+    counts = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, rows, TIMES.double())
+    return BatchStates(features[distinct], rows, counts)
 
 
 def features_of(count: int) -> torch.Tensor:
@@ -32,29 +32,25 @@ def features_of(count: int) -> torch.Tensor:
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_the_mean_over_actions_is_the_mean_of_every_row_as_drawn(batch_norm: bool) -> None:
     fast, plain = make_network(batch_norm).double(), make_network(batch_norm).double().train()
-    features, times = features_of(6), TIMES.long()
-    everything = plain(features[STATES.repeat_interleave(times)])
+    features = features_of(6)
+    everything = plain(features[STATES.repeat_interleave(TIMES)])
     assert everything.shape == (17, 4, 6)
-    with torch.no_grad():
-        means = MeanNetwork(fast)(features, draws_of(STATES, TIMES))
-    torch.testing.assert_close(means.repeat_interleave(times, dim=0), everything.mean(1))
+    means = MeanNetwork(fast)(drawn(features))
+    torch.testing.assert_close(means.repeat_interleave(TIMES, dim=0), everything.mean(1))
 
 
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_psi_of_one_action_each_and_its_gradient_are_those_of_every_row_as_drawn(batch_norm: bool) -> None:
-    fast, plain = make_network(batch_norm).double(), make_network(batch_norm).double().train()
-    features, times = features_of(6), TIMES.long()
-    rows, actions = STATES.repeat_interleave(times), torch.arange(4).repeat_interleave(3).repeat_interleave(times)
+    fast, plain = make_network(batch_norm).double().train(), make_network(batch_norm).double().train()
+    features = features_of(6)
+    rows, actions = STATES.repeat_interleave(TIMES), ACTIONS.repeat_interleave(TIMES)
     expected = plain(features[rows])[torch.arange(17), actions]
-    with torch.no_grad():
-        psi, pull = fast.of_actions(features, draws_of(STATES, TIMES))
-    assert psi.shape == (4, 3, 6)
-    torch.testing.assert_close(psi.flatten(0, 1).repeat_interleave(times, dim=0), expected)
-    gradient = torch.linspace(-1, 1, 72, dtype=torch.float64).reshape(12, 6)
-    with torch.no_grad():
-        for _ in range(2):  # a second pull replaces the first
-            pull((gradient * TIMES.unsqueeze(1)).unflatten(0, (4, 3)))
-    expected.backward(gradient.repeat_interleave(times, dim=0))
+    psi = fast.of_actions(drawn(features), ACTIONS)
+    assert psi.shape == (10, 6)
+    torch.testing.assert_close(psi.repeat_interleave(TIMES, dim=0), expected)
+    gradient = torch.linspace(-1, 1, 60, dtype=torch.float64).reshape(10, 6)
+    psi.backward(gradient * TIMES.unsqueeze(1))
+    expected.backward(gradient.repeat_interleave(TIMES, dim=0))
     for (name, ours), theirs in zip(fast.named_parameters(), plain.parameters(), strict=True):
         assert ours.grad is not None
         assert theirs.grad is not None
@@ -75,8 +71,7 @@ def test_psi_may_be_of_fewer_numbers_than_a_state() -> None:
     assert (network.dim, network.outputs) == (6, 2)
     psi = network(torch.ones(3, 6))
     assert psi.shape == (3, 4, 2)
-    with torch.no_grad():
-        torch.testing.assert_close(MeanNetwork(network)(torch.ones(3, 6), Draws()), psi.mean(1))
+    torch.testing.assert_close(MeanNetwork(network)(BatchStates(torch.ones(3, 6))), psi.mean(1))
     assert make_network(False).outputs == 6
 
 

@@ -12,8 +12,8 @@ import torch
 from sfl.baselines.networks import MomentPairs
 from sfl.errors import UsageError
 from sfl.nn.frames import halve
-from sfl.pretrain.config import WalkConfig
-from sfl.pretrain.objectives import ContrastConfig, PlaceDraw
+from sfl.pretrain.config import ContrastConfig, WalkConfig
+from sfl.pretrain.objectives import PlaceDraw
 from sfl.pretrain.walks import Walks, collect, random_walks
 from sfl.worlds.doom.pool import GameEpisode, GameStep
 from sfl.worlds.mazes.layout import Maze

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from sfl.nn.frames import FrameEncoder
-from sfl.pretrain.objectives import ContrastConfig, Distillation, PlaceDraw, similarity_loss
+from sfl.pretrain.config import ContrastConfig
+from sfl.pretrain.objectives import Distillation, PlaceDraw, similarity_loss
 
 
 def test_features_with_the_same_angles_are_as_good() -> None:

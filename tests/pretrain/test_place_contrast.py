@@ -10,7 +10,8 @@ import torch
 
 from sfl.errors import UsageError
 from sfl.nn.frames import FrameEncoder
-from sfl.pretrain.objectives import ContrastConfig, PlaceContrast, PlaceDraw, info_nce, negatives_of, standardised
+from sfl.pretrain.config import ContrastConfig
+from sfl.pretrain.objectives import PlaceContrast, PlaceDraw, info_nce, negatives_of, standardised
 
 EVERYONE = torch.ones(2, 2, dtype=torch.bool)
 

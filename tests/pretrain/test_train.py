@@ -16,9 +16,8 @@ import torch
 from sfl.baselines.networks import MomentPairs
 from sfl.method.config import ReachabilityConfig
 from sfl.nn.frames import FrameEncoder
-from sfl.pretrain.config import EncoderRecipe
+from sfl.pretrain.config import ContrastConfig, EncoderRecipe
 from sfl.pretrain.evaluate import PlaceRow
-from sfl.pretrain.objectives import ContrastConfig
 from sfl.pretrain.train import (
     Curve,
     calibrate,

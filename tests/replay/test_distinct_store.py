@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfl.api import Array
-from sfl.fast.windows import WindowTable
+from sfl.fast.grid import WindowTable
 from sfl.replay.store import DistinctStore, distinct
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -271,22 +271,6 @@ def test_merged_rows_have_the_same_mean() -> None:
         return np.sin(part.actions + 2.0 * part.steps[:, 0] + 5.0 * part.bootstrap) * part.bootstrap_weights
 
     np.testing.assert_allclose(np.average(value(merged), weights=merged.multiplicity), value(batch).mean(), rtol=1e-6)
-
-
-def test_rows_by_action_are_filled_up_with_rows_that_do_not_count() -> None:
-    world = make_world(30, 2, 200)
-    batch = world.replay.sample_n_step(np.random.default_rng(0), 21, 3, GAMMA)
-    assert batch is not None
-    actions = np.array([2] * 5 + [0] * 9 + [1] * 7)
-    even = replace(batch, actions=actions).by_action(4)
-    assert len(even.actions) == 4 * 9
-    assert even.multiplicity.reshape(4, 9).sum(1).tolist() == [9, 7, 5, 0]
-    for action, order in enumerate((slice(5, 14), slice(14, 21), slice(0, 5))):
-        drawn = slice(9 * action, 9 * action + len(actions[order]))
-        assert (even.actions[drawn] == action).all()
-        np.testing.assert_array_equal(even.steps[drawn], batch.steps[order])
-        np.testing.assert_array_equal(even.bootstrap[drawn], batch.bootstrap[order])
-        np.testing.assert_array_equal(even.weights[drawn], batch.weights[order])
 
 
 def test_stacks_end_at_the_entry_and_are_filled_up_before_the_episode() -> None:

@@ -18,7 +18,7 @@ from threading import Thread
 import pytest
 
 from sfl.cli import main
-from sfl.cli.reproduce import ReproduceOptions, _report_name
+from sfl.cli.commands import ReproduceOptions, _report_name
 from sfl.reproduce import engine as local
 from sfl.reproduce.engine import LocalEngine, Machine, locked
 from sfl.reproduce.plan import PlannedRun, Progress, progress_of

@@ -154,21 +154,6 @@ def save_as_before(where: Path, kept: checkpoint.Checkpoint, *kind: Any) -> None
     SAVE(where, replace(kept, run=run), *kind)
 
 
-def test_a_checkpoint_from_before_goals_were_watched_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of goals that are observations nothing is said then, because nobody knows what was seen before."""
-    experiment = in_toy_text_any()
-    path = tmp_path / experiment.name / "seed-0003"
-    with monkeypatch.context() as patch:
-        stop_at(patch, 300)
-        patch.setattr(train_module.checkpoint, "save", save_as_before)
-        with pytest.raises(RunStoppedError):
-            train(experiment, 3, tmp_path, "cpu")
-    resume(path, "cpu")
-    assert str(read_columns(path / "eval.csv")["explore/goals_unseen"][-1]) == "nan"
-
-
 def test_eval_shows_it_on_the_tasks_asked_for(tmp_path: Path) -> None:
     asked = ask(train(sfl_experiment(), 0, tmp_path, "cpu").path, level="any", episodes=4, device="cpu")
     rows, random = asked.rows(), asked.random_rows()

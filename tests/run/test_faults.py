@@ -105,8 +105,8 @@ def test_a_closed_or_missing_stderr_takes_no_lines(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_path_that_the_terminal_cannot_show_is_spelt_out() -> None:
-    code = "from sfl.cli import main; from sfl.cli import COMMANDS, commands; from sfl.cli.options import ListOptions\n"
-    code += "COMMANDS['list'] = (ListOptions, lambda options: print('L\\xe4ufe \\udcff'))\nmain(['list'])"
+    code = "from sfl.cli import main; from sfl.cli.commands import ListOptions\n"
+    code += "ListOptions.execute = lambda self: print('L\\xe4ufe \\udcff')\nmain(['list'])"
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, env={**SOURCES, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"L\\xe4ufe \\udcff\n", b"")
@@ -138,14 +138,14 @@ def test_a_signal_after_training_is_one_line_and_one_at_the_very_end_comes_too_l
     code = f"""
 import atexit, os, sys
 sys.orig_argv = [sys.executable, "-m", "sfl", "list"]
-from sfl.cli import COMMANDS, main
-from sfl.cli.options import ListOptions
+from sfl.cli import main
+from sfl.cli.commands import ListOptions
 from sfl.run.stopping import StopRequest
 def told(options):
     with StopRequest():
         pass
     os.kill(os.getpid(), {int(number)})
-COMMANDS["list"] = (ListOptions, told if sys.argv[1] == "command" else lambda options: None)
+ListOptions.execute = told if sys.argv[1] == "command" else lambda self: None
 atexit.register(os.kill, os.getpid(), {int(number)})
 sys.exit(main(["list"]))
 """
@@ -621,7 +621,7 @@ def again(say):
         os.kill(os.getpid(), signal.SIGTERM)
     return complain
 sfl.cli._complain = again(sfl.cli._complain)
-sfl.cli._dispatch = lambda args: os.kill(os.getpid(), signal.SIGINT)
+sfl.cli.dispatch = lambda args: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(sfl.cli.main(["--version"]))
 """
     done = subprocess.run([sys.executable, "-c", code], env=SOURCES, capture_output=True, text=True, check=False)

@@ -13,13 +13,12 @@ import pytest
 from sfl import experiments
 from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, TrailConfig
 from sfl.errors import CheckpointError, SflError, UsageError
-from sfl.registry import agent_name, make_agent
+from sfl.registry import agent_name
 from sfl.run.checkpoint import LEARNING_FILES
 from sfl.run.folder import RunFolder, export, load_run
-from sfl.run.lend import Window, find_explorer, lend_explorer, oracle_checkpoint, window_of
+from sfl.run.lend import Window, find_explorer, oracle_checkpoint, window_of
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.run.train import TrainingRun, resume, train
-from sfl.seeding import generator_state
 from sfl.worlds import MiniGridConfig
 from sfl.worlds.world import Squares
 
@@ -135,14 +134,6 @@ def test_a_resumed_run_keeps_its_explorer_when_the_oracle_would_take_another(tmp
     assert find_explorer(memory, MiniGridConfig(), 0, "cpu").checkpoint != "000000400"
     go_on(part, 40, 160)
     assert (whole.last / "graph.npz").read_bytes() == (part.last / "graph.npz").read_bytes()
-
-
-def test_a_run_that_does_not_say_who_walked_is_refused(explored: RunFolder) -> None:
-    experiment = curious(explored)
-    agent = make_agent(experiment.agent, experiment.env.spec(4), 0, "cpu")
-    old = generator_state(np.random.default_rng(0))  # all that was noted before
-    with pytest.raises(CheckpointError, match="did not note which checkpoint of its explorer walks; start it again"):
-        lend_explorer(agent, experiment.env, 0, "cpu", old)
 
 
 def folder_with(path: Path, poses: list[int], names: list[str]) -> RunFolder:

@@ -136,13 +136,6 @@ def test_on_a_grid_only_the_goals_own_cell_is_near() -> None:
     assert tracker.metrics(log_of(np.array([[3.0, 3.0, 90.0], [3.0, 2.0, 270.0]]))) == {"explore/goals_unseen": 0.5}
 
 
-def test_an_old_checkpoint_says_nothing_for_good() -> None:
-    tracker = UnseenObservations([np.array([1.0])], "equal")
-    tracker.load_state(None)
-    tracker.add(step(np.ones((2, 1)), np.ones((2, 1))))
-    assert (tracker.metrics(log_of(np.zeros((1, 3)))), tracker.state()) == ({}, None)
-
-
 def test_where_an_episode_ends_counts() -> None:
     """FrozenLake's gift ends the episode: no decision is made there."""
     config = GymConfig("FrozenLake-v1", kwargs=("is_slippery=false",))

@@ -17,11 +17,10 @@ from sfl.baselines.config import LocomotionConfig, NetworkConfig
 from sfl.config import require
 from sfl.errors import CheckpointError
 from sfl.fast.cuda import Fetched, to_device
-from sfl.fast.layers import Adam, pull_autograd
 from sfl.method.config import ReachabilityConfig, RetrievalConfig
 from sfl.method.states import FrozenEncoder
 from sfl.nn.frames import FrameEncoder, action_network, feature_network
-from sfl.nn.weights import load_module, load_networks, module_state
+from sfl.nn.weights import adam_state, load_adam, load_module, load_networks, make_adam, module_state
 from sfl.replay.store import WalkReplay
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 
@@ -67,7 +66,7 @@ class Trained(Generic[Network]):
             torch.manual_seed(draw_seed(spawn(seed, [stream])[stream]))
             # Outside of `descend` batch normalization goes by its running statistics: answers depend on nobody else's.
             self.network = make().to(self.device).eval()
-        self._optimiser = Adam(self.network, learning_rate, EPSILON)
+        self._optimiser = make_adam(self.network, learning_rate, EPSILON)
         self.gradient_steps = 0
 
     def frozen(self) -> Self:
@@ -91,7 +90,9 @@ class Trained(Generic[Network]):
         self.network.train()
         with self.precision():
             loss, metrics = loss_of()
-        self._optimiser.step(pull_autograd(loss, self.network), torch.ones_like(loss))
+        self._optimiser.zero_grad()
+        loss.backward()
+        self._optimiser.step()
         self.network.eval()  # as everywhere but in this step
         self.gradient_steps += 1
         if self.device.type == "cuda" and self.gradient_steps % REPORT_EVERY:
@@ -105,13 +106,13 @@ class Trained(Generic[Network]):
     def write_state(self, state: AgentState) -> None:
         """Network, optimiser and the number of steps."""
         state.networks |= module_state(self.network, self.name)
-        state.optimisers |= self._optimiser.state(self.name)
+        state.optimisers |= adam_state(self._optimiser, self.name)
         state.counters[f"{self.name}_gradient_steps"] = self.gradient_steps
 
     def read_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         self.take(state.networks)
-        self._optimiser.load_state(self.name, state.optimisers)
+        load_adam(self._optimiser, self.name, state.optimisers)
         self.gradient_steps = int(state.counters[f"{self.name}_gradient_steps"])
 
 

@@ -14,9 +14,8 @@ from torch.nn import functional
 from sfl.api import AgentState, Array, EnvSpec, Metrics, encoder_kind
 from sfl.baselines.config import PPOConfig
 from sfl.fast.cuda import to_device
-from sfl.fast.layers import Adam, pull_autograd
 from sfl.nn.encoders import make_encoder
-from sfl.nn.weights import load_module, module_state
+from sfl.nn.weights import adam_state, load_adam, load_module, make_adam, module_state
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 
 SMALL_SIDE = 84
@@ -246,14 +245,14 @@ class PPO:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["init"]))
             self.network = ActorCritic(spec.observation_shape, spec.action_count, config.dim).to(device)
-        self._optimiser = Adam(self.network, config.learning_rate, epsilon=1e-5)
+        self._optimiser = make_adam(self.network, config.learning_rate, epsilon=1e-5)
         self._size = max(1, config.horizon * spec.env_count // config.minibatches)
         self.gradient_steps = 0
 
     def improve(self, taken: Experience, env_steps: int) -> Metrics:
         """Some passes over what the policy did; `env_steps` says how far the run is."""
         config, left = self.config, self.share_left(env_steps)
-        self._optimiser.learning_rate, clip = config.learning_rate * left, config.clip * left
+        self._optimiser.param_groups[0]["lr"], clip = config.learning_rate * left, config.clip * left
         sums, steps = torch.zeros(3, device=self._device), 0
         for batch in self._minibatches(taken):
             sums += self._step(batch, clip)
@@ -288,13 +287,10 @@ class PPO:
         against, clipped = policy_loss(logits, batch, clip)
         error, entropy = (values - batch.returns).square().mean(), entropy_of(logits)
         loss = against + self.config.value_weight * error - self.config.entropy * entropy
-        pull = pull_autograd(loss, self.network)
-
-        def bounded_pull(gradient: Tensor) -> None:
-            pull(gradient)
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_norm)
-
-        self._optimiser.step(bounded_pull, torch.ones_like(loss))
+        self._optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_norm)
+        self._optimiser.step()
         return torch.stack([error.detach(), entropy.detach(), clipped])
 
     def frozen(self) -> ActorCritic:
@@ -304,7 +300,7 @@ class PPO:
     def write_state(self, state: AgentState) -> None:
         """Network, optimiser, generator and counter."""
         state.networks |= module_state(self.network, "ppo")
-        state.optimisers |= self._optimiser.state("ppo")
+        state.optimisers |= adam_state(self._optimiser, "ppo")
         state.generators["ppo"] = generator_state(self._rng)
         state.counters["ppo_gradient_steps"] = self.gradient_steps
 
@@ -312,7 +308,7 @@ class PPO:
         """Everything that `write_state` wrote; without an optimiser the network still acts."""
         load_module(self.network, "ppo", state.networks)
         if state.optimisers:
-            self._optimiser.load_state("ppo", state.optimisers)
+            load_adam(self._optimiser, "ppo", state.optimisers)
         restore_generator(self._rng, state.generators["ppo"])
         self.gradient_steps = state.counters["ppo_gradient_steps"]
 

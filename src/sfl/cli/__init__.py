@@ -6,12 +6,11 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from sfl.cli import commands, encoder, maze, network, options, reproduce, studio
+from sfl.cli.commands import COMMANDS, train
 from sfl.cli.parsing import parse
-from sfl.errors import SflError, is_out_of_memory, unknown_name
+from sfl.errors import SflError, UsageError, is_out_of_memory, unknown_name
 from sfl.files import NO_ROOM
 from sfl.run import log as streams
 from sfl.run.stopping import at_work
@@ -34,7 +33,6 @@ usage: sfl COMMAND [OPTIONS]
   maze COMMAND           build, import and show mazes for ViZDoom
   encoder COMMAND        train and evaluate encoders of frames
   network COMMAND        train and evaluate the networks that controller, SPTM, SGM and EC start from
-  bench [NAME]           measure speed and memory
   export RUN             a slim copy to move or publish
   demo                   train, compare with the random policy, draw
   doctor                 check this installation
@@ -43,28 +41,8 @@ usage: sfl COMMAND [OPTIONS]
 RUN is a run folder such as runs/fourroom-sfl/seed-0000.
 """
 
-COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
-    "list": (options.ListOptions, commands.list_experiments),
-    "doctor": (options.DoctorOptions, commands.doctor),
-    "resume": (options.ResumeOptions, commands.resume),
-    "eval": (options.EvalOptions, commands.evaluate),
-    "report": (options.ReportOptions, commands.report),
-    "plot": (options.PlotOptions, commands.plot),
-    "video": (options.VideoOptions, commands.video),
-    "bench": (options.BenchOptions, commands.bench),
-    "export": (options.ExportOptions, commands.export),
-    "demo": (options.DemoOptions, commands.demo),
-    "reproduce": (reproduce.ReproduceOptions, reproduce.reproduce),
-    "studio": (studio.StudioOptions, studio.studio),
-}
-
-
-FAMILIES: dict[str, Callable[[Sequence[str]], int]] = {
-    "maze": maze.dispatch,
-    "encoder": encoder.dispatch,
-    "network": network.dispatch,
-}
-"""Commands that have commands of their own."""
+FAMILIES = ("maze", "encoder", "network")
+"""Commands that have commands of their own, in `tools`, which is imported for them alone."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -74,21 +52,18 @@ def main(args: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"  # commands draw into files; what else is asked for may need a screen, or not exist
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep its list of fonts
     sweep()
-    try:
-        return _run(list(sys.argv[1:] if args is None else args))
-    finally:
-        streams.drop_broken_output()
-        at_work.end()
-
-
-def _run(args: list[str]) -> int:
+    words = list(sys.argv[1:] if args is None else args)
     try:
         with at_work:
-            return _answer(args)
+            try:
+                code = dispatch(words)
+            except SystemExit:  # after help
+                sys.stdout.flush()
+                raise
+            sys.stdout.flush()  # a command counts as done when what it prints has left this process
+            return code
     except BrokenPipeError as error:
-        from sfl.run.log import reader_has_left
-
-        if reader_has_left():
+        if streams.reader_has_left():
             return 141  # as the shell says of a program that SIGPIPE ended; `head` has seen enough, that is no error
         _complain(str(error))
         return 1
@@ -96,6 +71,33 @@ def _run(args: list[str]) -> int:
         message, code = _in_words(error)
         _complain(message)
         return code
+    finally:
+        streams.drop_broken_output()
+        at_work.end()
+
+
+def dispatch(words: list[str]) -> int:
+    """Find the command and do it."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0 if words else 2
+    name, args = words[0], words[1:]
+    if name == "--version":
+        from sfl.run.machine import sfl_version
+
+        print(f"sfl {sfl_version()}")
+        return 0
+    if name == "train":
+        return train(args)
+    if name == "bench":
+        raise UsageError("sfl bench has moved: `make bench` in a checkout, or `python -m benchmarks.bench` there.")
+    if name in FAMILIES:
+        from sfl.cli import tools
+
+        return tools.dispatch(name, args)
+    if name not in COMMANDS:
+        raise unknown_name("command", name, [*COMMANDS, "train", *FAMILIES], "`sfl --help` shows all.")
+    return parse(COMMANDS[name], args, f"sfl {name}").execute()
 
 
 REMEDIES = {
@@ -139,36 +141,6 @@ def _of_system(error: OSError) -> str:
     place = f": {named}" if named else ""
     remedy = REMEDIES.get(error.errno or 0)
     return str(error) if remedy is None else f"{error.strerror}{place}; {remedy}."
-
-
-def _answer(args: list[str]) -> int:
-    """What is printed has left this process, or the reason is known, before a command counts as done."""
-    try:
-        code = _dispatch(args)
-    except SystemExit:  # after help
-        sys.stdout.flush()
-        raise
-    sys.stdout.flush()
-    return code
-
-
-def _dispatch(args: list[str]) -> int:
-    if not args or args[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
-        return 0 if args else 2
-    if args[0] == "--version":
-        from sfl.run.machine import sfl_version
-
-        print(f"sfl {sfl_version()}")
-        return 0
-    if args[0] == "train":
-        return commands.train(args[1:])
-    if args[0] in FAMILIES:
-        return FAMILIES[args[0]](args[1:])
-    if args[0] not in COMMANDS:
-        raise unknown_name("command", args[0], [*COMMANDS, "train", *FAMILIES], "`sfl --help` shows all.")
-    words, command = COMMANDS[args[0]]
-    return command(parse(words, args[1:], f"sfl {args[0]}"))
 
 
 LONGEST = 1_000

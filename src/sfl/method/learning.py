@@ -10,22 +10,20 @@ from torch import Tensor
 
 from sfl.api import AgentState, Array, EnvSpec, Metrics, Transitions
 from sfl.errors import CheckpointError
-from sfl.fast.cuda import to_device
-from sfl.fast.graphed import ResidentSteps
-from sfl.fast.grid import FeatureCache
-from sfl.fast.layers import Pull
-from sfl.fast.windows import WindowTable
+from sfl.fast.cuda import SideStream, tensor_cores, to_device
+from sfl.fast.graphed import GraphedSteps
+from sfl.fast.grid import FeatureCache, WindowTable, encode_distinct
 from sfl.method.config import SFLConfig
-from sfl.method.features import TimeContrastiveLearner
+from sfl.method.features import FeatureLearner
 from sfl.method.states import (
     FeatureStacks,
     FrameStates,
     FrozenEncoder,
     GridStates,
 )
-from sfl.method.successor import Draws, SuccessorBatch, SuccessorLearner, unit
+from sfl.method.successor import BatchStates, StepBatch, SuccessorLearner, unit
 from sfl.nn.encoders import GridEncoder
-from sfl.nn.weights import load_encoder, load_module, module_state
+from sfl.nn.weights import adam_state, load_adam, load_encoder, load_module, module_state
 from sfl.replay.replay import NStepBatch, SequenceReplay
 from sfl.replay.store import DistinctStore, FeatureStore, distinct
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
@@ -40,12 +38,12 @@ class LearnedRepresentation(GridStates):
         self._rng = rngs["replay"]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(rngs["init"]))
-            self.features = TimeContrastiveLearner(config.features, spec, device)
+            self.features = FeatureLearner(config.features, spec, device)
             self.successor = SuccessorLearner(config.successor, self.dim, spec, device)
         windowed = isinstance(self.features.encoder, GridEncoder)
         windows = WindowTable(spec.observation_shape, spec.observation_dtype) if windowed else None
-        self._table = DistinctStore(spec.observation_shape, spec.observation_dtype, windows)
-        self._replay = SequenceReplay(self._table, config.replay_size, spec.env_count)
+        self._store = DistinctStore(spec.observation_shape, spec.observation_dtype, windows)
+        self._replay = SequenceReplay(self._store, config.replay_size, spec.env_count)
         self._cache = FeatureCache(self.dim, device)
         self._due = {"features": 0.0, "successor": 0.0}
         self._gradient_steps = 0
@@ -81,7 +79,8 @@ class LearnedRepresentation(GridStates):
         learner = self.successor
         state.networks |= module_state(self.features.encoder, "encoder") | module_state(learner.network, "successor")
         state.networks |= module_state(learner.target, "target") | module_state(learner.whitening, "whitening")
-        state.optimisers |= self.features.optimiser.state("encoder") | learner.optimiser.state("successor")
+        state.optimisers |= adam_state(self.features.optimiser, "encoder")
+        state.optimisers |= adam_state(learner.optimiser, "successor")
         state.replay |= self._replay.state() | self._cache.state()
         state.generators["replay"] = generator_state(self._rng)
         state.counters["representation"] = {
@@ -98,8 +97,8 @@ class LearnedRepresentation(GridStates):
         load_module(learner.target, "target", state.networks)
         load_module(learner.whitening, "whitening", state.networks)
         if state.replay:
-            self.features.optimiser.load_state("encoder", state.optimisers)
-            learner.optimiser.load_state("successor", state.optimisers)
+            load_adam(self.features.optimiser, "encoder", state.optimisers)
+            load_adam(learner.optimiser, "successor", state.optimisers)
             self._replay.load_state(state.replay)
             self._cache.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
@@ -124,24 +123,26 @@ class LearnedRepresentation(GridStates):
         if not drawn:
             return {}
         unique, places = distinct(np.concatenate([slots.reshape(-1) for slots in drawn]))
-        features, pull = self._encode(unique, learn_phi)
-        metrics: Metrics = {}
+        features = self._encode(unique, learn_phi)
+        metrics: dict[str, Tensor] = {}
         if batch is not None:
             rows = places[-drawn[-1].size :].reshape(drawn[-1].shape)
-            metrics |= self.successor.update(self._successor_batch(batch, features, rows))
-        if triplets is not None and pull is not None:
+            metrics |= self.successor.step(self._step_batch(batch, features.detach(), rows))
+            self.successor.count_step()
+        if triplets is not None:
             rows = places[: triplets.size].reshape(triplets.shape)
-            metrics |= self.features.update(features, pull, self._tensor(rows))
-        return metrics
+            metrics |= self.features.update(features, self._tensor(rows))
+        return {name: float(value) for name, value in metrics.items()}
 
-    def _encode(self, slots: Array, learn_phi: bool) -> tuple[Tensor, Pull | None]:
-        """Features [U, F] of distinct slots, with their pull when phi learns from them."""
+    def _encode(self, slots: Array, learn_phi: bool) -> Tensor:
+        """Features [U, F] of distinct slots: as the encoder makes them now when phi learns from them, else as it last
+        did."""
+        encoder, store, device = self.features.encoder, self._store, self.device
         if learn_phi:
             self._cache.clear()
-            return self.features.encode_slots(self._table, slots)
+            return encode_distinct(encoder, store, slots, device)
         with torch.no_grad():
-            features = self._cache.rows(self._table, slots, lambda new: self.features.encode_slots(self._table, new)[0])
-        return features, None
+            return self._cache.rows(store, slots, lambda new: encode_distinct(encoder, store, new, device))
 
     def _sample_triplets(self) -> Array | None:
         return self._replay.sample_triplets(self._rng, self.config.features.batch_size, self.features.windows)
@@ -149,28 +150,30 @@ class LearnedRepresentation(GridStates):
     def _sample_steps(self) -> NStepBatch | None:
         config = self.config.successor
         batch = self._replay.sample_n_step(self._rng, config.batch_size, config.n_step, config.gamma)
-        if batch is None:
-            return None
-        if config.n_step == 1:
-            batch = batch.merged(config.count_power)
-        return batch.by_action(self.successor.network.action_count)
+        return batch.merged(config.count_power) if batch is not None and config.n_step == 1 else batch
 
-    def _successor_batch(self, batch: NStepBatch, features: Tensor, rows: Array) -> SuccessorBatch:
+    def _step_batch(self, batch: NStepBatch, features: Tensor, rows: Array) -> StepBatch:
         """`rows` [B, n + 1]: the features of the batch's states."""
-        return SuccessorBatch(
-            features=features,
-            steps=self._tensor(rows[:, :-1]),
+        steps, firsts = self._tensor(rows[:, :-1]), distinct(rows[:, 0])
+        if self.config.successor.whiten:
+            first = self._states(features, firsts, batch.multiplicity)
+            self.successor.whitening.track(first.values, first.counts)
+            features = self.successor.white(features)
+        return StepBatch(
+            phi=features.index_select(0, steps.flatten()).unflatten(0, steps.shape),
             weights=self._tensor(batch.weights),
-            first=self._draws(rows[:, 0], batch.multiplicity),
-            bootstrap=self._draws(rows[:, -1], batch.multiplicity),
-            bootstrap_weights=self._tensor(batch.bootstrap_weights),
+            first=self._states(features, firsts, batch.multiplicity),
+            actions=self._tensor(batch.actions),
+            last=self._states(features, distinct(rows[:, -1]), batch.multiplicity),
+            last_weights=self._tensor(batch.bootstrap_weights),
             multiplicity=self._tensor(batch.multiplicity),
         )
 
-    def _draws(self, rows: Array, multiplicity: Array) -> Draws:
-        states, places = distinct(rows)
+    def _states(self, features: Tensor, found: tuple[Array, Array], multiplicity: Array) -> BatchStates:
+        """The distinct rows [S] of the features that were found, and where each of the batch is among them [B]."""
+        states, places = found
         counts = np.bincount(places, multiplicity).astype(np.float32)
-        return Draws(self._tensor(states), self._tensor(places), self._tensor(counts))
+        return BatchStates(features.index_select(0, self._tensor(states)), self._tensor(places), self._tensor(counts))
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self.device)
@@ -179,7 +182,7 @@ class LearnedRepresentation(GridStates):
 class FrozenRepresentation(GridStates):
     """phi and psi as they were; each distinct observation is computed once."""
 
-    def __init__(self, features: TimeContrastiveLearner, successor: SuccessorLearner) -> None:
+    def __init__(self, features: FeatureLearner, successor: SuccessorLearner) -> None:
         self._features, self._successor = features, successor
         self.dim, self.device = features.config.dim, features.device
         self._known: dict[bytes, Tensor] = {}
@@ -204,6 +207,11 @@ class FrozenRepresentation(GridStates):
 class FrameRepresentation(FrameStates):
     """A fixed encoder and n-step TD psi over a replay of features."""
 
+    REPORT_EVERY = 100
+    """Gradient steps between two looks at the loss, which make this process wait for a GPU."""
+    TRACK_EVERY = 8
+    """Gradient steps between two looks at the moments of the features, which hardly move from one to the next."""
+
     def __init__(self, config: SFLConfig, spec: EnvSpec, seed: int, device: torch.device) -> None:
         self.config = config
         rngs = spawn(seed, ["init", "replay"])
@@ -220,24 +228,30 @@ class FrameRepresentation(FrameStates):
         room = config.replay_size + 2 * spec.env_count
         self._store = FeatureStore(room, self.stacks.fill, len(config.frames.traces))
         self._replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.frames.stack)
-        self._steps = ResidentSteps(successor, self._store, config.frames.stack, device)
+        n, stack = config.successor.n_step, config.frames.stack
+        whole, real = torch.int32, torch.float32
+        columns = (((n + 1, stack), whole), ((), whole), ((), whole), ((n,), real), ((), real))
+        self._steps = GraphedSteps(self._step, config.successor.batch_size, columns, device)
+        self._side = SideStream(device)  # gradient steps are queued beside what acting asks of the GPU
+        self._loss = torch.zeros((), device=device)  # sum of the losses not yet reported
+        self._unreported = 0
         self._due = 0.0
         self._puts_off = device.type != "cpu"
         self._metrics = Metrics()
 
     def psi(self, states: Array | Tensor) -> Tensor:
         """psi(s, a) of every action, [B, A, F]."""
-        self._steps.join()
+        self._side.join()
         return super().psi(states)
 
     def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
         """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F]; good until the next call."""
-        self._steps.join()
+        self._side.join()
         return super().directions(states)
 
     def observe(self, transitions: Transitions, random: Array) -> None:
         """Keep a step: the features of the newest frame are on top of the stacks already."""
-        self._steps.join()
+        self._side.join()
         self.stacks.keep(transitions, random, self._replay)
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
@@ -260,8 +274,48 @@ class FrameRepresentation(FrameStates):
         if batch is not None:
             dropout = self.config.frames.trace_dropout
             forgetful = self._rng.random(len(batch.actions)) < dropout if dropout else None
-            self._metrics |= self._steps.update(batch, forgetful)
+            self._learn(batch, forgetful)
             self._metrics["train/gradient_steps"] = float(self.successor.gradient_steps)
+
+    def _learn(self, batch: NStepBatch, forgetful: Array | None) -> None:
+        """A gradient step for every B rows of the batch; `forgetful` says which of all rows go without their traces."""
+        steps = len(batch.actions) // self.config.successor.batch_size
+        forgets = np.zeros(len(batch.actions), np.int32) if forgetful is None else forgetful
+        columns = (self._store.places(batch.slots), batch.actions, forgets, batch.weights, batch.bootstrap_weights)
+        with tensor_cores(self.device), self._side.queue():
+            if self._unreported >= self.REPORT_EVERY:
+                self._report()
+            if self.config.successor.whiten:
+                self._track(batch, steps)
+            self._steps(columns, self.successor.count_step)
+            self._unreported += steps
+        if self.device.type == "cpu":
+            self._report()
+
+    def _track(self, batch: NStepBatch, steps: int) -> None:
+        """Moments of the newest frame of the first state of every row of the batch, where they are due."""
+        before, whitening = self.successor.gradient_steps, self.successor.whitening
+        due = (before + steps) // self.TRACK_EVERY - before // self.TRACK_EVERY
+        if due or not whitening.count:
+            places = to_device(self._store.places(batch.slots[:, 0, -1]), self.device)
+            whitening.track(self._store.at(places), batches=max(1, due * self.TRACK_EVERY))
+
+    def _report(self) -> None:
+        self._metrics["train/sf_loss"] = float(self._loss) / self._unreported
+        self._loss.zero_()
+        self._unreported = 0
+
+    def _step(self, places: Tensor, actions: Tensor, forgetful: Tensor, weights: Tensor, last_weights: Tensor) -> None:
+        """One gradient step: places in the store [B, n + 1, stack], and whether to go without traces [B]."""
+        learner, store = self.successor, self._store
+        ends = store.states(places[:, :: places.shape[1] - 1], forgetful.view(-1, 1, 1))
+        states = learner.white(ends)  # [B, 2, S], first and last
+        if learner.network.outputs == states.shape[2]:
+            phi = learner.white(store.states(places[:, :-1]))
+        else:  # psi is of the newest frames alone
+            phi = learner.white(store.at(places[:, :-1, -1]))
+        batch = StepBatch(phi, weights, BatchStates(states[:, 0]), actions, BatchStates(states[:, 1]), last_weights)
+        self._loss += learner.step(batch)["train/sf_loss"]
 
     def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
         """States [N, S] from the middles of pieces of random walks, and the unit features [N, F] of the pieces."""
@@ -290,7 +344,7 @@ class FrameRepresentation(FrameStates):
     def _settle(self) -> None:
         """Nothing is due, and what is asked for next sees all gradient steps."""
         self.catch_up()
-        self._steps.join()
+        self._side.join()
 
     def write_state(self, state: AgentState) -> None:
         """Networks, optimiser, replay, stacks and counters; the encoder is fixed, so its name and digest suffice."""
@@ -298,7 +352,7 @@ class FrameRepresentation(FrameStates):
         learner = self.successor
         state.networks |= module_state(learner.network, "successor") | module_state(learner.target, "target")
         state.networks |= module_state(learner.whitening, "whitening")
-        state.optimisers |= learner.optimiser.state("successor")
+        state.optimisers |= adam_state(learner.optimiser, "successor")
         running = {"stacks": self.stacks.rows, "trace_sums": self.stacks.sums}
         state.replay |= self._replay.state() | {name: rows.cpu().numpy().copy() for name, rows in running.items()}
         state.generators["replay"] = generator_state(self._rng)
@@ -310,7 +364,7 @@ class FrameRepresentation(FrameStates):
 
     def read_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote; a slim copy without optimiser and replay still acts."""
-        self._steps.join()
+        self._side.join()
         learner, counters = self.successor, state.counters["representation"]
         if counters["encoder"] != self._encoder_digest:
             raise CheckpointError(
@@ -321,7 +375,7 @@ class FrameRepresentation(FrameStates):
         load_module(learner.target, "target", state.networks)
         load_module(learner.whitening, "whitening", state.networks)
         if state.replay:
-            learner.optimiser.load_state("successor", state.optimisers)
+            load_adam(learner.optimiser, "successor", state.optimisers)
             self._replay.load_state(state.replay)
             running = (torch.from_numpy(state.replay[name].copy()) for name in ("stacks", "trace_sums"))
             self.stacks.load(*(part.to(self.device) for part in running))

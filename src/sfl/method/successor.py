@@ -1,4 +1,8 @@
-"""Heads over features: the successor feature network."""
+"""Successor features psi (Eq. 2) of the uniform random policy, and how they are learned.
+
+First the similarity of states (Eq. 5, 6 and 8), then the network and its target, then the TD loss (Eq. 10) and the
+learner that descends it, last the whitening of phi, which is ours.
+"""
 
 from __future__ import annotations
 
@@ -11,132 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfl.api import EnvSpec, Metrics
-from sfl.fast.layers import Adam, Pull, set_gradient, set_gradient_product, train_layers
+from sfl.api import EnvSpec
 from sfl.method.config import SuccessorConfig
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Which states a batch is made of. Each is computed once, and counts as often as it was drawn: the same mean."""
-
-    states: Tensor | None = None  # [S] rows of the features; None: all of them in turn
-    places: Tensor | None = None  # [B] for each row of the batch its place among the states; None: each in turn
-    counts: Tensor | None = None  # [S] how often each was drawn; None: once
-
-
-class SuccessorNetwork(nn.Module):
-    """psi(s, .): states [B, S] to successor features [B, A, F] of every action."""
-
-    def __init__(
-        self, dim: int, action_count: int, hidden: tuple[int, ...], batch_norm: bool, outputs: int | None = None
-    ) -> None:
-        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
-        super().__init__()
-        outputs = outputs or dim
-        self.dim, self.outputs, self.action_count = dim, outputs, action_count
-        layers: list[nn.Module] = []
-        size = dim
-        for units in hidden:
-            layers.append(nn.Linear(size, units))
-            if batch_norm:
-                layers.append(nn.BatchNorm1d(units))
-            layers.append(nn.ReLU())
-            size = units
-        self.trunk = nn.Sequential(*layers)
-        # Inputs first: with the few rows that each action has in a batch, this product is several times faster.
-        bound = size**-0.5  # as nn.Linear begins
-        self.head_weight = nn.Parameter(torch.empty(action_count, size, outputs).uniform_(-bound, bound))
-        self.head_bias = nn.Parameter(torch.empty(action_count, 1, outputs).uniform_(-bound, bound))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """psi(s, a) for all actions, [B, A, F]."""
-        hidden: Tensor = self.trunk(features)
-        return (hidden @ self.head_weight + self.head_bias).transpose(0, 1)
-
-    def of_actions(self, features: Tensor, draws: Draws) -> tuple[Tensor, Pull]:
-        """psi(s, a) of one action each, [A, R, F] for draws with places [A * R], in training, and its pull.
-
-        Only the heads that are asked for are computed, a quarter of the work with four actions. Autograd must be off.
-        """
-        assert draws.places is not None
-        places = draws.places
-        # Nobody asks for the gradient by the features.
-        states = _taken(features, draws.states)
-        hidden, pull_trunk = train_layers(self.trunk, states, draws.counts, by_inputs=False)
-        inputs = hidden.index_select(0, places).unflatten(0, (self.action_count, -1))  # [A, R, H]
-        psi = torch.baddbmm(self.head_bias, inputs, self.head_weight)
-
-        def pull(gradient: Tensor) -> None:
-            set_gradient_product(self.head_weight, inputs.mT, gradient)
-            set_gradient(self.head_bias, gradient.sum(1, keepdim=True))
-            by_inputs = (gradient @ self.head_weight.mT).flatten(0, 1)
-            pull_trunk(torch.zeros_like(hidden).index_add_(0, places, by_inputs))
-
-        return psi, pull
-
-
-class MeanNetwork(nn.Module):
-    """psi(s) of the uniform policy, following a successor network: heads are linear, so their mean is one head."""
-
-    head_weight: Tensor
-    head_bias: Tensor
-
-    def __init__(self, source: SuccessorNetwork) -> None:
-        super().__init__()
-        self.trunk = copy.deepcopy(source.trunk).requires_grad_(False)
-        self.register_buffer("head_weight", torch.zeros_like(source.head_weight[0]))
-        self.register_buffer("head_bias", torch.zeros_like(source.head_bias[0]))
-        self.follow(source)
-
-    def forward(self, features: Tensor, draws: Draws) -> Tensor:
-        """psi(s) of every row, [B, F], with the statistics of this batch, as in training. Autograd must be off."""
-        hidden, _ = train_layers(self.trunk, _taken(features, draws.states), draws.counts, track=False)
-        return _taken(torch.addmm(self.head_bias, hidden, self.head_weight), draws.places)
-
-    @torch.no_grad()
-    def follow(self, source: SuccessorNetwork, rate: float = 1.0) -> None:
-        """Move by this share towards the source; all the way, become equal to it."""
-        slow = (*self.trunk.parameters(), self.head_weight, self.head_bias)
-        fast = (*source.trunk.parameters(), source.head_weight.mean(0), source.head_bias.mean(0))
-        for ours, theirs in zip(slow, fast, strict=True):
-            ours.lerp_(theirs, rate) if rate < 1 else ours.copy_(theirs)
-
-
-def _taken(rows: Tensor, places: Tensor | None) -> Tensor:
-    return rows if places is None else rows.index_select(0, places)
-
-
-# ---- Successor features psi of the uniform random policy (paper, section 3.2 and appendix on SF learning, Eq. td).
-
-
-@dataclass(frozen=True)
-class SuccessorBatch:
-    """n consecutive steps and the state after them: R rows for each of A actions, B = A * R in all.
-
-    Actions with fewer rows are filled up with rows that count 0 times.
-    """
-
-    features: Tensor  # [U, F] of distinct states
-    steps: Tensor  # [B, n] rows of the features
-    weights: Tensor  # [B, n] gamma^k
-    first: Draws  # the first states
-    bootstrap: Draws  # the states after the steps
-    bootstrap_weights: Tensor  # [B] gamma^n
-    multiplicity: Tensor  # [B] how often each row was drawn
-
-
-def sf_td_loss(psi: Tensor, target: Tensor, multiplicity: Tensor, delta: float) -> tuple[Tensor, Tensor]:
-    """Eq. (td): Huber loss of psi [B, F] against its target, mean over rows as drawn and features, and its gradient."""
-    error = psi - target
-    clipped = error.clamp(-delta, delta)
-    pulled = clipped * (multiplicity / (multiplicity.sum() * psi.shape[1])).unsqueeze(1)
-    return (pulled * (error - 0.5 * clipped)).sum(), pulled
-
-
-def discounted(phi: Tensor, weights: Tensor) -> Tensor:
-    """sum_k gamma^k phi(s_k), [B, F] of phi [B, n, F] and weights [B, n]."""
-    return (weights.unsqueeze(2) * phi).sum(1) if phi.shape[1] > 1 else weights * phi[:, 0]
+from sfl.nn.mlp import DrawnBatchNorm, Layers, end_of_layer
+from sfl.nn.weights import make_adam
 
 
 def unit(psi: Tensor) -> Tensor:
@@ -152,6 +34,112 @@ def sfs(first: Tensor, second: Tensor) -> Tensor:
 def sfs_of_actions(psi: Tensor, targets: Tensor) -> Tensor:
     """Eq. 8: SFS [B, A] of each action's unit psi(s, a) [B, A, F] to the row's own target, of unit psi(g) [B, F]."""
     return (psi @ targets.unsqueeze(2)).squeeze(2)
+
+
+@dataclass(frozen=True)
+class BatchStates:
+    """The states of a batch. Each distinct one is computed once, and counts as often as it was drawn: the same mean."""
+
+    values: Tensor  # [S, D]
+    rows: Tensor | None = None  # [B] which of them each row of the batch is; None: each in turn
+    counts: Tensor | None = None  # [S] how often each was drawn, for batch normalization; None: once
+
+
+class SuccessorNetwork(nn.Module):
+    """psi(s, .): states [B, D] to successor features [B, A, F] of every action."""
+
+    def __init__(
+        self, dim: int, action_count: int, hidden: tuple[int, ...], batch_norm: bool, outputs: int | None = None
+    ) -> None:
+        """`dim`: numbers of a state; `outputs`: of its features, None where the state is its own features."""
+        super().__init__()
+        outputs = outputs or dim
+        self.dim, self.outputs, self.action_count = dim, outputs, action_count
+        layers: list[nn.Module] = []
+        size = dim
+        for units in hidden:
+            layers += [nn.Linear(size, units), *end_of_layer(units, batch_norm)]
+            size = units
+        self.trunk = Layers(*layers)
+        # Inputs first: with the few rows that each action has in a batch, this product is several times faster.
+        bound = size**-0.5  # as nn.Linear begins
+        self.head_weight = nn.Parameter(torch.empty(action_count, size, outputs).uniform_(-bound, bound))
+        self.head_bias = nn.Parameter(torch.empty(action_count, 1, outputs).uniform_(-bound, bound))
+
+    def forward(self, states: Tensor, counts: Tensor | None = None) -> Tensor:
+        """psi(s, a) for all actions, [B, A, F]; in training, `counts` [B]: how often each state was drawn."""
+        hidden: Tensor = self.trunk(states, counts)
+        return (hidden @ self.head_weight + self.head_bias).transpose(0, 1)
+
+    def of_actions(self, states: BatchStates, actions: Tensor) -> Tensor:
+        """psi(s, a) of one action each, [B, F], for the rows [B] of the states and actions [B]."""
+        hidden = self.trunk(states.values, states.counts)
+        heads = hidden.expand(self.action_count, -1, -1)  # with its gradient, one product for all heads is slower
+        psi = torch.baddbmm(self.head_bias, heads, self.head_weight)  # [A, S, F]
+        rows = torch.arange(len(actions), device=actions.device) if states.rows is None else states.rows
+        return psi.flatten(0, 1).index_select(0, actions * len(hidden) + rows)
+
+
+class MeanNetwork(nn.Module):
+    """psi(s) of the uniform policy, following a successor network: heads are linear, so their mean is one head."""
+
+    head_weight: Tensor
+    head_bias: Tensor
+
+    def __init__(self, source: SuccessorNetwork) -> None:
+        super().__init__()
+        self.trunk = copy.deepcopy(source.trunk).requires_grad_(False)
+        for layer in self.trunk:
+            if isinstance(layer, DrawnBatchNorm):  # always by the statistics of the batch, as in training
+                layer.track_running_stats = False
+                layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+        self.register_buffer("head_weight", torch.zeros_like(source.head_weight[0]))
+        self.register_buffer("head_bias", torch.zeros_like(source.head_bias[0]))
+        self.follow(source)
+
+    @torch.no_grad()
+    def forward(self, states: BatchStates) -> Tensor:
+        """psi(s) of every row, [B, F]."""
+        hidden = self.trunk(states.values, states.counts)
+        psi = torch.addmm(self.head_bias, hidden, self.head_weight)
+        return psi if states.rows is None else psi.index_select(0, states.rows)
+
+    @torch.no_grad()
+    def follow(self, source: SuccessorNetwork, rate: float = 1.0) -> None:
+        """Move by this share towards the source; all the way, become equal to it."""
+        slow = (*self.trunk.parameters(), self.head_weight, self.head_bias)
+        fast = (*source.trunk.parameters(), source.head_weight.mean(0), source.head_bias.mean(0))
+        for ours, theirs in zip(slow, fast, strict=True):
+            ours.lerp_(theirs, rate) if rate < 1 else ours.copy_(theirs)
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """n consecutive steps from each of B states, and the states after them."""
+
+    phi: Tensor  # [B, n, F] features of the states of the steps
+    weights: Tensor  # [B, n] gamma^k, 0 beyond the episode's end
+    first: BatchStates
+    actions: Tensor  # [B] the first step's
+    last: BatchStates  # after the steps, from which the return is bootstrapped
+    last_weights: Tensor  # [B] gamma^n
+    multiplicity: Tensor | None = None  # [B] how often each row was drawn; None: once
+
+
+def td_target(phi: Tensor, weights: Tensor, ahead: Tensor, ahead_weights: Tensor) -> Tensor:
+    """Eq. 10, what psi(s, a) is to be: sum_k gamma^k phi(s_k) + gamma^n psi(s_n), [B, F].
+
+    Shapes: phi [B, n, F], weights [B, n], psi ahead [B, F], its weights [B].
+    """
+    steps = (weights.unsqueeze(2) * phi).sum(1) if phi.shape[1] > 1 else weights * phi[:, 0]
+    return steps + ahead_weights.unsqueeze(1) * ahead
+
+
+def td_loss(psi: Tensor, target: Tensor, multiplicity: Tensor | None, delta: float) -> tuple[Tensor, dict[str, Tensor]]:
+    """Eq. 10 with Huber's loss: psi [B, F] against its target, mean over rows as drawn and features."""
+    errors = functional.huber_loss(psi, target, delta=delta, reduction="none").mean(1)
+    loss = errors.mean() if multiplicity is None else (errors * multiplicity).sum() / multiplicity.sum()
+    return loss, {"train/sf_loss": loss.detach()}
 
 
 class SuccessorLearner:
@@ -171,47 +159,36 @@ class SuccessorLearner:
         self.config = config
         self.network = SuccessorNetwork(dim, spec.action_count, config.hidden, config.batch_norm, outputs).to(device)
         self.target = MeanNetwork(self.network)
-        self.network.eval()  # training takes its own way through the layers
+        self.network.eval()  # but for its gradient steps
         self._scale = 1.0 - config.gamma if config.unit_scale else 1.0
         epsilon = 0.01 / config.batch_size
-        self.optimiser = Adam(self.network, config.learning_rate, epsilon, config.weight_decay)
+        self.optimiser = make_adam(self.network, config.learning_rate, epsilon, config.weight_decay)
         white = Whitening(dim // stack, config.whiten_mean, config.whiten_ridge, config.whiten_every)
         self.whitening = white.to(device)
         self.gradient_steps = 0
 
-    @torch.inference_mode()
-    def update(self, batch: SuccessorBatch) -> Metrics:
-        """One gradient step on raw features."""
-        features = batch.features
-        if self.config.whiten:
-            assert batch.first.states is not None
-            assert batch.first.counts is not None
-            self.whitening.track(features.index_select(0, batch.first.states), batch.first.counts)
-            features = self.white(features)
-        phi = features.index_select(0, batch.steps.flatten()).unflatten(0, batch.steps.shape)
-        target = self.wanted(phi, batch.weights, self.target(features, batch.bootstrap), batch.bootstrap_weights)
-        loss = self.descend(features, batch.first, target, batch.multiplicity)
-        self.count_step()
-        return {"train/sf_loss": float(loss)}
+    def loss(self, batch: StepBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Eq. 10 on a batch of white features."""
+        target = td_target(self._scale * batch.phi, batch.weights, self.target(batch.last), batch.last_weights)
+        psi = self.network.of_actions(batch.first, batch.actions)
+        return td_loss(psi, target, batch.multiplicity, self.config.huber_delta)
 
-    def wanted(self, phi: Tensor, weights: Tensor, ahead: Tensor, ahead_weights: Tensor) -> Tensor:
-        """The n-step target [B, F]: phi [B, n, F] of the steps, and psi [B, F] of what lies ahead."""
-        return self._scale * discounted(phi, weights) + ahead_weights.unsqueeze(1) * ahead
-
-    def descend(self, features: Tensor, first: Draws, target: Tensor, multiplicity: Tensor) -> Tensor:
-        """The gradient step itself, of psi of the drawn states and actions towards their targets [B, F]; the loss.
-
-        Only work for the device, of one shape wherever the batches are: nothing in it waits for a number.
-        """
-        psi, pull = self.network.of_actions(features, first)
-        loss, gradient = sf_td_loss(psi.flatten(0, 1), target, multiplicity, self.config.huber_delta)
-        self.optimiser.step(pull, gradient.view_as(psi))
+    @torch.enable_grad()
+    def step(self, batch: StepBatch) -> dict[str, Tensor]:
+        """One gradient step. Only work for the device: nothing in it waits for a number, so that a GPU can replay it.
+        `count_step` comes after it."""
+        self.network.train()
+        loss, metrics = self.loss(batch)
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.network.eval()
         if self.config.target_rate:
             self.target.follow(self.network, self.config.target_rate)
-        return loss
+        return metrics
 
     def count_step(self) -> None:
-        """To be called after each `descend`: copies the network to the target when that is due."""
+        """Another gradient step was made: copy the network to the target when that is due."""
         self.gradient_steps += 1
         if not self.config.target_rate and self.gradient_steps % self.config.target_every == 0:
             self.target.follow(self.network)

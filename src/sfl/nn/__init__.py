@@ -4,3 +4,7 @@ from typing import Literal
 
 Kind = Literal["resnet18", "place", "compact"]
 """Encoders of frames."""
+
+FRAME_SIZE = (120, 160)
+"""Height and width of a game's frames."""
+HALF_SIZE = (60, 80)

@@ -18,12 +18,9 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from sfl.errors import UsageError
-from sfl.nn import Kind
+from sfl.nn import FRAME_SIZE, HALF_SIZE, Kind
 from sfl.nn.encoders import make_encoder
 
-FRAME_SIZE = (120, 160)
-"""Height and width of a game's frames."""
-HALF_SIZE = (60, 80)
 RGB = 3
 """Channels of one frame."""
 

@@ -34,6 +34,15 @@ def load_module(module: nn.Module, prefix: str, arrays: dict[str, Array]) -> Non
     module.load_state_dict({name: torch.from_numpy(value).to(expected[name].dtype) for name, value in given.items()})
 
 
+def make_adam(network: nn.Module, learning_rate: float, epsilon: float, weight_decay: float = 0.0) -> torch.optim.Adam:
+    """torch's Adam, all parameters in one call, and on a GPU fit for a CUDA graph; weights decay apart from it."""
+    parameters = list(network.parameters())
+    on_gpu = parameters[0].is_cuda
+    return torch.optim.AdamW(
+        parameters, learning_rate, eps=epsilon, weight_decay=weight_decay, fused=True, capturable=on_gpu
+    )
+
+
 def adam_state(optimiser: torch.optim.Adam, prefix: str) -> dict[str, Array]:
     """Adam's two moments, each of all parameters in one array, and the number of steps."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]

@@ -14,9 +14,7 @@ from sfl.baselines.config import LocomotionConfig
 from sfl.config import require
 from sfl.errors import UsageError, unknown_name
 from sfl.method.config import ReachabilityConfig, RetrievalConfig
-from sfl.nn import Kind
-from sfl.nn.frames import FRAME_SIZE, HALF_SIZE
-from sfl.pretrain.objectives import ContrastConfig
+from sfl.nn import FRAME_SIZE, HALF_SIZE, Kind
 from sfl.seeding import draw_seed
 from sfl.worlds.mazes.layout import Maze
 from sfl.worlds.mazes.load import FOLDER_VARIABLE, PAPER, load_maze, texture_set
@@ -28,6 +26,36 @@ HELD_OUT = ("test-1", "test-2", "test-4", "test-6", "office", "star")
 """Layouts that no encoder has seen."""
 EVALUATION_MAZES = ("sgm", *HELD_OUT, "large", "open", "rooms", "corridors", "small")
 """Mazes in test textures; those that are not held out are known by their layout."""
+
+
+@dataclass(frozen=True)
+class ContrastConfig:
+    """How place features are learned."""
+
+    temperature: float = 0.1
+    """Cosines are divided by this before the softmax."""
+    symmetric: bool = True
+    """The second moments look for the first ones, too."""
+    max_offset: int = 5
+    """The two moments of a pair are at most this many decisions apart."""
+    decay: float = 0.7
+    """Each further decision apart is this much less likely than the one before (geometric)."""
+    gap: int = 25
+    """Moments of one walk at most this many decisions apart are no negatives of each other."""
+    mazes: int = 32
+    """Different mazes in a batch."""
+    moments: int = 32
+    """Pairs of each of them."""
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"contrast.temperature must be positive, got {self.temperature}.")
+        require(0 < self.decay <= 1, f"contrast.decay must lie in (0, 1], got {self.decay}.")
+        require(
+            1 <= self.max_offset <= self.gap,
+            f"contrast: 1 <= max-offset <= gap must hold, got {self.max_offset} and {self.gap}.",
+        )
+        require(self.mazes >= 1, f"contrast.mazes must be at least 1, got {self.mazes}.")
+        require(self.moments >= 2, f"contrast.moments must be at least 2, got {self.moments}.")
 
 
 def check_training_mazes(names: Sequence[str]) -> None:

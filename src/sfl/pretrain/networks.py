@@ -30,7 +30,8 @@ from sfl.baselines.networks import (
 )
 from sfl.config import require, to_json
 from sfl.errors import CheckpointError
-from sfl.nn.frames import FRAME_SIZE, RGB, action_network
+from sfl.nn import FRAME_SIZE
+from sfl.nn.frames import RGB, action_network
 from sfl.nn.weights import SUFFIX, load_networks, read_header, save_networks
 from sfl.pretrain.config import NetworkJudgement, NetworkRecipe, WalkConfig, evaluation_mazes, unseen
 from sfl.pretrain.train import Judged, changed, check_out, descend, recipe_lines, training_card, training_lines

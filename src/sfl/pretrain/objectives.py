@@ -6,8 +6,6 @@ the negatives.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -17,36 +15,7 @@ from sfl.api import Array
 from sfl.baselines.networks import MomentPairs, draw_offsets
 from sfl.config import require
 from sfl.nn.frames import FrameEncoder
-
-
-@dataclass(frozen=True)
-class ContrastConfig:
-    """How place features are learned."""
-
-    temperature: float = 0.1
-    """Cosines are divided by this before the softmax."""
-    symmetric: bool = True
-    """The second moments look for the first ones, too."""
-    max_offset: int = 5
-    """The two moments of a pair are at most this many decisions apart."""
-    decay: float = 0.7
-    """Each further decision apart is this much less likely than the one before (geometric)."""
-    gap: int = 25
-    """Moments of one walk at most this many decisions apart are no negatives of each other."""
-    mazes: int = 32
-    """Different mazes in a batch."""
-    moments: int = 32
-    """Pairs of each of them."""
-
-    def __post_init__(self) -> None:
-        require(self.temperature > 0, f"contrast.temperature must be positive, got {self.temperature}.")
-        require(0 < self.decay <= 1, f"contrast.decay must lie in (0, 1], got {self.decay}.")
-        require(
-            1 <= self.max_offset <= self.gap,
-            f"contrast: 1 <= max-offset <= gap must hold, got {self.max_offset} and {self.gap}.",
-        )
-        require(self.mazes >= 1, f"contrast.mazes must be at least 1, got {self.mazes}.")
-        require(self.moments >= 2, f"contrast.moments must be at least 2, got {self.moments}.")
+from sfl.pretrain.config import ContrastConfig
 
 
 class PlaceDraw:

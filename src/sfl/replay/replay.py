@@ -90,12 +90,6 @@ class NStepBatch:
         _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
         return replace(self._take(rows), multiplicity=(counts**power).astype(np.float32))
 
-    def by_action(self, action_count: int) -> NStepBatch:
-        """The same number of rows for every action, action 0 first; rows that fill up have multiplicity 0."""
-        rows, drawn = rows_by_action(self.actions, action_count)
-        taken = self._take(rows)
-        return replace(taken, multiplicity=np.where(drawn, taken.multiplicity, np.float32(0)))
-
     def _take(self, rows: Array) -> NStepBatch:
         return NStepBatch(
             self.slots[rows],
@@ -104,14 +98,6 @@ class NStepBatch:
             self.bootstrap_weights[rows],
             self.multiplicity[rows],
         )
-
-
-def rows_by_action(actions: Array, action_count: int) -> tuple[Array, Array]:
-    """Rows [A * R] of actions [B], those of action 0 first, R for each; and which are its own and do not just fill."""
-    order, counts = np.argsort(actions, kind="stable"), np.bincount(actions, minlength=action_count)
-    place = np.arange(counts.max())
-    rows = np.minimum((np.cumsum(counts) - counts)[:, None] + place, len(order) - 1)  # [A, R]
-    return order[rows.reshape(-1)], (place < counts[:, None]).reshape(-1)
 
 
 class SequenceReplay:
@@ -138,13 +124,12 @@ class SequenceReplay:
         return int(np.minimum(self._head, self.length).sum())
 
     def observe(self, transitions: Transitions, random: Array) -> None:
-        """Store one step of each of several environments, in their order, where the store keeps raw observations."""
-        for row in range(len(random)):
-            one = slice(row, row + 1)
-            env = transitions.env_indices[one]
-            self.add(env, transitions.observations[one], transitions.actions[one], random[one])
-            if transitions.ended[row]:
-                self.end(env, transitions.next_observations[one])
+        """Store one step of each of several environments [B], and the last observations of episodes that ended; for
+        stores of raw observations."""
+        envs, ended = transitions.env_indices, np.flatnonzero(transitions.ended)
+        self.add(envs, transitions.observations, transitions.actions, random)
+        if len(ended):
+            self.end(envs[ended], transitions.next_observations[ended])
 
     def add(self, envs: Array, rows: Any, actions: Array, random: Array) -> None:
         """Store one step of each of several environments [B]: what the store keeps of its observation [B, ...], the

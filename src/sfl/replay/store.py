@@ -9,20 +9,34 @@ They are two classes, because pictures hardly ever repeat and a GPU would have t
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from sfl.api import Array, EnvSpec, Transitions
 from sfl.fast.cuda import to_device
-from sfl.fast.windows import WindowTable
 from sfl.replay.replay import FILL, SequenceReplay, Windows
+
+
+class Companion(Protocol):
+    """Numbers beside the observations of a store, made whenever one is written (`sfl.fast.grid.WindowTable`)."""
+
+    def set(self, slot: int, observation: Array) -> None:
+        """The slot holds this observation from here on."""
+
+    def state(self) -> dict[str, Array]:
+        """Plain arrays."""
+
+    def load_state(self, state: dict[str, Array]) -> None:
+        """Continue from arrays made by `state`; `set` follows for every slot in use."""
 
 
 class DistinctStore:
     """Observations, each kept once and counted by reference; a slot without references is used again."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, windows: WindowTable | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: str, windows: Companion | None = None) -> None:
         self.windows = windows
         self._rows = np.zeros((64, *shape), dtype=dtype)
         self._references = np.zeros(64, dtype=np.int64)
@@ -242,10 +256,7 @@ class WalkReplay:
 
     def observe(self, transitions: Transitions) -> None:
         """Keep one step of each environment."""
-        envs, ended = transitions.env_indices, np.flatnonzero(transitions.ended)
-        self._replay.add(envs, transitions.observations, transitions.actions, np.ones(len(envs), dtype=bool))
-        if len(ended):
-            self._replay.end(envs[ended], transitions.next_observations[ended])
+        self._replay.observe(transitions, np.ones(len(transitions.actions), dtype=bool))
 
     def triplets(self, rng: np.random.Generator, count: int, near: int, far: int) -> Tensor | None:
         """Observations [3, B, ...] of some moments, of others at most `near` decisions from them and of others more

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sfl.baselines.config import ControllerConfig, ECConfig, NetworkConfig, SGMConfig, SPTMConfig
 from sfl.errors import CheckpointError, FileError
 from sfl.files import read_json
-from sfl.method.config import SFLConfig
 from sfl.nn.weights import tensor_sizes
-from sfl.registry import AgentConfig
+from sfl.registry import method_of, setting
 from sfl.reproduce.plan import checkpoint_steps, run_folder
 from sfl.reproduce.tables import Entry, last_value
 from sfl.run.checkpoint import present
@@ -139,7 +137,7 @@ def run_phases(run: RunFolder) -> list[Phase]:
     steps = checkpoint_steps(run) or last_value(run, "env_steps")  # large checkpoints may have been thrown away
     if steps is None:
         return [Phase("training", source, Spent(None, None, None), machine)]
-    ends = _phase_ends(experiment.agent, int(steps))
+    ends = method_of(experiment.agent).phases(experiment.agent, int(steps))
     phases, earlier = [], [0.0, 0.0, 0.0]
     for name, end in ends.items():
         until = [float(end), *(_value_at(run, metric, end) for metric in ("train/gradient_steps", "time/wall_seconds"))]
@@ -147,17 +145,6 @@ def run_phases(run: RunFolder) -> list[Phase]:
         phases.append(Phase(name, source, spent, machine))
         earlier = [then if now is None else now for now, then in zip(until, earlier, strict=True)]
     return phases
-
-
-def _phase_ends(agent: AgentConfig, steps: int) -> dict[str, int]:
-    """What a run of this agent does until which environment step."""
-    if isinstance(agent, SGMConfig) and agent.memory.steps < steps:
-        return {"filling": agent.memory.steps, "cleanup": steps}
-    if isinstance(agent, SPTMConfig | SGMConfig):
-        return {"filling": steps}
-    if isinstance(agent, ControllerConfig):
-        return {"tuning": steps}
-    return {"exploration" if isinstance(agent, ECConfig) else "training": steps}
 
 
 def _value_at(run: RunFolder, metric: str, end: int) -> float | None:
@@ -177,11 +164,8 @@ def _value_at(run: RunFolder, metric: str, end: int) -> float | None:
 def _taken_over(run: RunFolder, others: Sequence[RunFolder]) -> tuple[str, ...]:
     """Networks that a run goes on with where one of the others stopped: they are the same parameters."""
     agent = read_config(run.path)[0].agent
-    named: dict[str, str] = {}
-    if isinstance(agent, NetworkConfig):
-        named = dict.fromkeys(("retrieval", "locomotion"), agent.networks)
-    elif isinstance(agent, SFLConfig):
-        named = {"retrieval": agent.metric.networks}
+    method = method_of(agent)
+    named = dict.fromkeys(method.needs, setting(agent, method.networks))
     sources = [other.path.parts[-2:] for other in others if other != run]  # name and seed: folders of runs are moved
     return tuple(network for network, file in named.items() if Path(file).parts[-5:-3] in sources)
 

@@ -10,13 +10,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sfl.baselines.config import NetworkConfig
 from sfl.config import from_json, require, to_json
 from sfl.errors import FileError, SflError, UsageError
 from sfl.files import read_json, write_text
-from sfl.method.config import SFLConfig
 from sfl.nn.weights import find_weights, read_card, require_networks
-from sfl.registry import frame_encoder
+from sfl.registry import frame_encoder, method_of, setting
 from sfl.reproduce.tables import Entry, Table
 from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
@@ -61,12 +59,10 @@ def _look_for_weights(run: PlannedRun) -> None:
     _, encoder = frame_encoder(agent)
     if encoder:
         read_card(find_weights(encoder))
-    networks = agent.metric.networks if isinstance(agent, SFLConfig) else ""
-    if isinstance(agent, NetworkConfig):
-        networks = agent.networks
+    method = method_of(agent)
+    networks = setting(agent, method.networks)
     if networks and not any(folder in Path(networks).parents for folder in run.after):
-        needed = ["retrieval", "locomotion"] if isinstance(agent, NetworkConfig) else ["retrieval"]
-        require_networks(networks, needed)
+        require_networks(networks, method.needs)
 
 
 # ---- Which runs a table takes, how far each of them is, and whether what lies in its folder is the same run.

@@ -52,6 +52,10 @@ Kind = Literal["full", "small", "slim"]
 
 Header = dict[str, Any]
 
+RUN_KEYS = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
+RUN_KEYS |= {"goals_unseen", "explorer"}
+"""What a checkpoint that can be resumed says of the run, beside its agent."""
+
 LEARNING_FILES = ("optimisers.safetensors", "replay.safetensors")
 """What only learning needs; the replay of a long run has gigabytes."""
 
@@ -237,8 +241,7 @@ def require_resumable(folder: Path, loaded: Checkpoint) -> None:
             f"Checkpoint {folder} is of format {loaded.format}, this version of sfl resumes format {FORMAT} only: it "
             "can be evaluated and drawn. Resume it with the version that made it, or train the run again."
         )
-    needed = {"env", "session", "before", "window", "window_steps", "window_seconds", "seconds", "evaluated_at"}
-    if missing := sorted(needed - set(loaded.run)):
+    if missing := sorted(RUN_KEYS - set(loaded.run)):
         raise CheckpointError(f"Checkpoint {folder} lacks the keys {missing} in generators.json.")
 
 

@@ -250,7 +250,7 @@ class UnseenGoals(Protocol):
         """For a checkpoint: the numbers of the goals; None: they follow from the poses."""
 
     def load_state(self, state: list[int] | None) -> None:
-        """Go on from there; None: the checkpoint is older than this metric."""
+        """Go on from what `state` returned."""
 
 
 def unseen_goals(world: World, tasks: Sequence[Task]) -> UnseenGoals:
@@ -300,7 +300,6 @@ class UnseenObservations:
         distinct = {_key(goal): goal for goal in goals}
         self._goals = list(distinct.values())
         self._finder = _finder(self._goals, reached)
-        self._known = True  # whether all of training was looked at
 
     def add(self, step: Step) -> None:
         """Look at the observations of a step, and at the last ones of episodes that ended."""
@@ -314,21 +313,21 @@ class UnseenObservations:
             self._finder.look(step.transitions.next_observations[row], info)
 
     def metrics(self, poses: PoseLog) -> dict[str, float]:
-        """Nothing after a checkpoint that was saved before there was this metric."""
-        if not self._known or not len(poses):
+        """The share of the goals that were not seen."""
+        if not len(poses):
             return {}
         self._finder.finish()
         return {"explore/goals_unseen": len(self._finder.unseen) / len(self._goals)}
 
-    def state(self) -> list[int] | None:
+    def state(self) -> list[int]:
         """The numbers of the goals that were not seen."""
         self._finder.finish()
-        return sorted(self._finder.unseen) if self._known else None
+        return sorted(self._finder.unseen)
 
     def load_state(self, state: list[int] | None) -> None:
-        """Without a state the steps until now were not looked at, and the share stays unknown."""
-        self._known = state is not None
-        self._finder.unseen = set(state or ())
+        """Only these goals are not seen yet."""
+        assert state is not None
+        self._finder.unseen = set(state)
 
 
 class _Finder:

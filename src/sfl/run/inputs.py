@@ -28,14 +28,21 @@ from pathlib import Path
 from typing import Any
 
 from sfl import user_modules as modules
-from sfl.baselines.config import NetworkConfig, SGMConfig, SPTMConfig
+from sfl.baselines.config import NetworkConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, FileError, SflError, UsageError
 from sfl.files import json_in, read_bytes
-from sfl.method.config import SFLConfig
 from sfl.nn.frames import is_frame
 from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
-from sfl.registry import AgentConfig, frame_encoder, is_exact, with_frame_encoder
+from sfl.registry import (
+    AgentConfig,
+    frame_encoder,
+    is_exact,
+    method_of,
+    setting,
+    with_frame_encoder,
+    with_setting,
+)
 from sfl.run.log import note
 from sfl.run.settings import Experiment
 from sfl.worlds.observations import ObservationKind
@@ -96,7 +103,8 @@ def _files(experiment: Experiment) -> Iterator[tuple[str, str, Path]]:
 
 
 def _explorer(agent: AgentConfig) -> str:
-    return agent.memory.explorer if isinstance(agent, SPTMConfig | SGMConfig) else ""
+    explorer: str = setting(agent, method_of(agent).explorer)
+    return explorer
 
 
 def _kept(folder: Path, setting: str, name: str, file: Path) -> Input:
@@ -200,22 +208,20 @@ def _missing(run: Path, one: Input) -> str:
 
 def _without_networks(agent: AgentConfig) -> AgentConfig:
     """Checkpoints have the networks that a run began with, as they have become since."""
-    if isinstance(agent, NetworkConfig):
-        return replace(agent, networks="")
-    if isinstance(agent, SFLConfig):
-        return replace(agent, metric=replace(agent.metric, networks=""))
-    return agent
+    without: AgentConfig = with_setting(agent, method_of(agent).networks, "")
+    return without
 
 
 def _with_explorer(agent: AgentConfig, run: Path, made_in: str) -> AgentConfig:
     """Where the run that walks for this one lies: as it was written, from where this one was made, or beside it."""
     given = _explorer(agent)
-    if not given or not isinstance(agent, SPTMConfig | SGMConfig):
+    if not given:
         return agent
     beside = run.parents[1] / Path(*Path(given).parts[-2:]) if len(run.parents) > 1 else run
     places = [Path(given), Path(made_in) / given, beside]
     path = next((place for place in places if (place / "config.json").is_file()), places[0])
-    return replace(agent, memory=replace(agent.memory, explorer=str(path)))
+    found: AgentConfig = with_setting(agent, method_of(agent).explorer, str(path))
+    return found
 
 
 def note_other_modules(run: Path) -> None:

@@ -19,7 +19,7 @@ from sfl.baselines.ec import ExplorerPolicy
 from sfl.baselines.sgm import SGMAgent
 from sfl.baselines.sptm import SPTMAgent
 from sfl.config import require
-from sfl.errors import CheckpointError, UsageError
+from sfl.errors import UsageError
 from sfl.files import read_array
 from sfl.registry import agent_name
 from sfl.run.evaluate import open_world
@@ -56,11 +56,6 @@ def lend_explorer(
     """
     if not isinstance(agent, SPTMAgent | SGMAgent) or not agent.config.memory.explorer:
         return None
-    if saved is not None and "checkpoint" not in saved:
-        raise CheckpointError(
-            "The run was saved by a version of sfl that did not note which checkpoint of its explorer walks; start it "
-            "again."
-        )
     explorer = find_explorer(agent.config.memory, env, seed, device, None if saved is None else saved["checkpoint"])
     if saved is not None:
         restore_generator(explorer.policy.rng, saved["generator"])

@@ -196,7 +196,7 @@ class TrainingRun:
         return f"continue with `sfl resume {self.folder.path}`."
 
     def complete(self) -> None:
-        """Add to a finished run the rows of the random policy, which folders of older versions lack."""
+        """Add to a finished run the rows of the random policy, where they are missing or damaged."""
         note(f"{self.folder.path} is finished ({self.env_steps:,} steps); there is nothing to resume.")
         with self.stoppable() as stop:
             try:
@@ -336,12 +336,12 @@ class TrainingRun:
         self.window.load_state(loaded.run["window"])
         for piece in loaded.poses:
             self.poses.add(piece)
-        self.unseen.load_state(loaded.run.get("goals_unseen"))
+        self.unseen.load_state(loaded.run["goals_unseen"])
         self._window_steps, self._window_seconds = loaded.run["window_steps"], loaded.run["window_seconds"]
         self.seconds, self.evaluated_at = loaded.run["seconds"], loaded.run["evaluated_at"]
         self.env_steps, self._previous = loaded.env_steps, loaded.run["before"]
         if self.is_finished:
             return
-        self.lend_explorer(loaded.run.get("explorer"))
+        self.lend_explorer(loaded.run["explorer"])
         for index in self.session.restore(loaded.run["session"]):
             note(f"environment {index} did not repeat its episode; this run is not exact.")

@@ -20,7 +20,7 @@ from sfl.run.evaluate import eval_tasks, open_world
 from sfl.show.views import HEADINGS, view_at, viewpoints
 from sfl.studio.answers import Document, NotHereError, numbers
 from sfl.studio.runs import Run
-from sfl.worlds import GridWorld, Pose, Task, make_env
+from sfl.worlds import Pose, Task, make_env
 from sfl.worlds.doom.env import DoomMaze
 from sfl.worlds.doom.tasks import GOAL_RADIUS
 from sfl.worlds.doom.world import MazeWorld
@@ -211,8 +211,8 @@ def _layout(run: Run) -> Layout:
     env = make_env(run.facts.experiment.env)
     world: Any = env.unwrapped
     env.close()
-    assert isinstance(world, GridWorld)
-    return world.layout
+    layout: Layout = world.layout
+    return layout
 
 
 def _survey(run: Run) -> tuple[Array, Array]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,10 +17,8 @@ from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.mss.value import HindsightBatch, UVFABatch, UVFALearner, distinct_pairs, every_pair, sample_hindsight
 from sfl.errors import UsageError
 from sfl.fast.cuda import to_device
-from sfl.fast.graphed import ResidentUVFA
-from sfl.fast.grid import FeatureCache, encode_slots
-from sfl.fast.layers import Pull
-from sfl.fast.windows import WindowTable
+from sfl.fast.graphed import GraphedSteps
+from sfl.fast.grid import FeatureCache, WindowTable, encode_distinct
 from sfl.method.states import FeatureStacks, FrozenEncoder
 from sfl.nn.encoders import Encoder, GridEncoder, make_encoder
 from sfl.nn.weights import load_encoder
@@ -194,22 +193,6 @@ def _positions(poses: tuple[Array, Array] | None, ended: Array) -> tuple[Array, 
     return poses[0][:, :2], poses[1][ended, :2]
 
 
-class Encoded(torch.autograd.Function):
-    """Features as autograd sees them, whose gradient a pull takes to the parameters of their encoder."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, pull: Pull, _parameter: Tensor) -> Tensor:
-        """`_parameter`: any of the encoder's, so that there is something to differentiate by."""
-        ctx.pull = pull
-        return features.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:
-        """The pull writes the gradients by itself."""
-        ctx.pull(gradient)
-        return None, None, None
-
-
 class GridExperience(Experience):
     """Distinct observations, each kept once; the encoder is learned."""
 
@@ -256,10 +239,9 @@ class GridExperience(Experience):
         """Features of the distinct states of slots [B, 3], and the pairs of them: the first fields of a batch."""
         slots, rows = distinct(drawn)
         assert learner.network.encoder is not None
-        features, pull = encode_slots(learner.network.encoder, self._table, slots, self.device, True)
-        attached = Encoded.apply(features, pull, next(learner.network.encoder.parameters()))  # type: ignore[no-untyped-call]
+        features = encode_distinct(learner.network.encoder, self._table, slots, self.device)
         pairs, places = every_pair(rows) if self.config.uvfa.batch_norm else distinct_pairs(rows)
-        return attached, to_device(pairs, self.device), to_device(places, self.device)
+        return features, to_device(pairs, self.device), to_device(places, self.device)
 
     @torch.no_grad()
     def _by_target(self, learner: UVFALearner, drawn: Array) -> tuple[Tensor, Tensor]:
@@ -270,7 +252,7 @@ class GridExperience(Experience):
         if learner.target_is_new:
             self._target_features.clear()
         features = self._target_features.rows(
-            table, slots, lambda new: encode_slots(encoder, table, new, self.device)[0]
+            table, slots, lambda new: encode_distinct(encoder, table, new, self.device)
         )
         return features, to_device(rows, self.device)
 
@@ -304,7 +286,8 @@ class FrameExperience(Experience):
         self.perception = FramePerception(self._encoder, config, device)
         # Each environment writes up to two entries before it lets go of its oldest.
         self._store = FeatureStore(config.replay_size + 2 * spec.env_count, self.perception.stacks.fill)
-        self._resident: ResidentUVFA | None = None  # made with the first step, as the learner is made after this
+        self._steps: GraphedSteps | None = None  # made with the first step, as the learner is made after this
+        self._sums = torch.zeros(2, device=device)
         replay = SequenceReplay(self._store, config.replay_size, spec.env_count, config.stack)
         super().__init__(config, replay, rng, device)
 
@@ -317,12 +300,32 @@ class FrameExperience(Experience):
         drawn = self._sample(count * self.config.uvfa.batch_size)
         if drawn is None:
             return None
-        if self._resident is None:
-            same = None if self.config.oracle else self.perception.same
-            self._resident = ResidentUVFA(learner, self._store, self._frames.stack, same)
-        slots = drawn.slots.reshape(len(drawn.actions), 3, self._frames.stack)
-        self._resident.update(slots, drawn.actions, self._near(drawn) if self.config.oracle else None)
-        return self._resident.sums
+        stack, whole = self._frames.stack, torch.int32
+        if self._steps is None:
+            columns = (((3, stack), whole), ((), whole), ((), whole))
+            step = partial(self._step, learner)
+            self._steps = GraphedSteps(step, self.config.uvfa.batch_size, columns, self.device)
+        places = self._store.places(drawn.slots.reshape(len(drawn.actions), 3, stack))
+        told = self._near(drawn) if self.config.oracle else np.zeros(len(drawn.actions), bool)
+        self._steps((places, drawn.actions, told), learner.count_step)
+        return self._sums
+
+    def _step(self, learner: UVFALearner, places: Tensor, actions: Tensor, told: Tensor) -> None:
+        """One gradient step on a batch."""
+        batch, reached = self.batch(learner, places, actions, told)
+        self._sums += torch.stack([learner.gradient_step(batch)["loss"], reached.float().mean()])
+
+    def batch(self, learner: UVFALearner, places: Tensor, actions: Tensor, told: Tensor) -> tuple[UVFABatch, Tensor]:
+        """A batch, and which goals are reached, [B] bool, of places in the store [B, 3, stack] of states, of those that
+        follow and of goals; `told` [B] says it with the oracle only."""
+        states = self._store.states(places)  # [B, 3, S]
+        reached = told != 0 if self.config.oracle else self.perception.same(states[:, 1], states[:, 2])
+        flat, rows = states.flatten(0, 1), torch.arange(places.shape[0] * 3, device=self.device).view(-1, 3)
+        first, following, goals = rows.unbind(1)
+        pairs = torch.stack([torch.cat([first, first]), torch.cat([goals, following])])  # (s, g) of all, then (s, s')
+        in_turn = torch.arange(pairs.shape[1], device=self.device).view(2, -1)
+        wanted = learner.wanted(flat, rows[:, 1:], reached)
+        return UVFABatch(flat, pairs, in_turn, actions.long(), wanted), reached
 
     def states(self, slots: Array) -> Tensor:
         """Stacks [N, S] of slots [N, stack]."""

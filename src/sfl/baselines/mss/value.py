@@ -17,6 +17,7 @@ from sfl.api import Array
 from sfl.baselines.mss.config import UVFAConfig
 from sfl.nn.encoders import Encoder
 from sfl.nn.mlp import PairNetwork
+from sfl.nn.weights import make_adam
 from sfl.replay.replay import Entries, SequenceReplay
 from sfl.replay.store import distinct
 
@@ -146,10 +147,7 @@ class UVFALearner:
         self.config, self.device = config, device
         self.network = network.to(device).eval()  # acting goes by running statistics; `gradient_step` takes the batch's
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        on_gpu = device.type == "cuda"
-        self.optimiser = torch.optim.Adam(
-            self.network.parameters(), config.learning_rate, eps=EPSILON, fused=True, capturable=on_gpu
-        )
+        self.optimiser = make_adam(self.network, config.learning_rate, EPSILON)
         self.gradient_steps = 0
 
     @torch.no_grad()

@@ -83,6 +83,9 @@ class GamePool:
     half; the first `send` begins an episode in every game, and so does the one after an episode's end: the action is
     then left out, and `started` is set. Results depend on the seed, the episodes and the actions, and not on the
     number of workers.
+
+    Gymnasium's `AsyncVectorEnv` would not do for runs: it has a process for each environment beside the game's own, all
+    environments step together, so that games and GPU wait for each other, and it does not replace a process that dies.
     """
 
     def __init__(
