@@ -18,7 +18,7 @@ ELSEWHERE = {
     "retrieval.learning-rate": ("", "0.0001"),
     "updates-per-step": ("", ""),
     "replay-size": ("", "20,000 each"),
-    "strangers": ("", "0"),
+    "extra-negatives": ("", "0"),
     "train-every": ("", "20,000 each"),
     "bonus.scale": ("alpha 0.03", "0.03"),
     "bonus.shift": ("beta 0.5", "0.5"),
