@@ -79,6 +79,16 @@ def test_only_the_rooms_for_it_open_files(path: Path) -> None:
     assert file_calls(path.read_text(encoding="utf-8")) == []
 
 
+MOST_FILES = 20
+"""In a room, its __init__ left out: more cannot be held in the head."""
+
+
+@pytest.mark.parametrize("room", sorted({path.parent for path in SOURCE.rglob("*.py")}), ids=relative)
+def test_rooms_have_few_files(room: Path) -> None:
+    files = [path.name for path in room.glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= MOST_FILES, f"{relative(room)} has {len(files)} files: {sorted(files)}"
+
+
 @pytest.mark.parametrize("path", TEXT_FILES, ids=relative)
 def test_no_forbidden_words(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

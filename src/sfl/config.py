@@ -33,7 +33,8 @@ def later(default: T) -> T:
 
 
 FORMER_KINDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""Classes that older runs name in their config.json and that are gone: each makes the JSON of one that there is."""
+"""By the class that a config.json names: makes of its JSON that of a class there is, where older runs had another one
+or called its settings otherwise."""
 
 
 def from_json(annotation: Any, value: Any, where: str = "config") -> Any:

@@ -42,3 +42,12 @@ def _place(found: re.Match[str]) -> str:
     if found["laptop"]:
         return "laptop-maze"
     return found["grid"] or "world"
+
+
+_OPTIONS = {"--agent.strangers": "--agent.extra-negatives"}
+
+
+def new_option(word: str) -> str:
+    """What an option of a command, with its value or without, is called now; every other word stays as it is."""
+    name, equals, value = word.partition("=")
+    return f"{_OPTIONS.get(name, name)}{equals}{value}"

@@ -41,8 +41,8 @@ def _tiny_sfl(agent: SFLConfig) -> SFLConfig:
 def _tiny_networks(agent: NetworkMethod) -> NetworkMethod:
     retrieval = replace(agent.retrieval, encoder="compact", hidden=32, batch_size=16)
     locomotion = replace(agent.locomotion, encoder="compact", batch_size=16)
-    strangers = min(agent.strangers, 3)  # a batch has so few observations
-    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion, strangers=strangers)
+    extra_negatives = min(agent.extra_negatives, 3)  # a batch has so few observations
+    agent = replace(agent, networks="", retrieval=retrieval, locomotion=locomotion, extra_negatives=extra_negatives)
     return replace(agent, updates_per_step=0.02, replay_size=600)
 
 

@@ -13,9 +13,11 @@ from safetensors.numpy import load_file, save_file
 from sfl.api import GOAL, EnvSpec
 from sfl.baselines.config import ControllerConfig, LocomotionConfig
 from sfl.baselines.controller import ControllerAgent
+from sfl.config import from_json, to_json
 from sfl.errors import CheckpointError, UsageError
 from sfl.method.config import RetrievalConfig
-from sfl.registry import make_agent
+from sfl.old_names import new_option
+from sfl.registry import AgentConfig, make_agent
 from sfl.worlds import Task
 
 from ..contract.worlds import Run, evaluate, make_corridor, one_hot
@@ -84,8 +86,10 @@ def test_networks_of_a_checkpoint_are_a_start(tmp_path: Path) -> None:
     assert torch.equal(first.networks.locomotion.scores(views), second.networks.locomotion.scores(views))
 
 
-def test_strangers_are_for_r_to_learn_from_and_nothing_to_l() -> None:
-    plain, strange = (taught(replace(CONFIG, strangers=count), decisions=60).state_dict().networks for count in (0, 3))
+def test_extra_negatives_are_for_r_to_learn_from_and_nothing_to_l() -> None:
+    plain, strange = (
+        taught(replace(CONFIG, extra_negatives=count), decisions=60).state_dict().networks for count in (0, 3)
+    )
     other = {name.split(".")[0] for name in plain if not np.array_equal(plain[name], strange[name])}
     assert other == {"retrieval"}
 
@@ -129,5 +133,13 @@ def test_wrong_settings_are_refused() -> None:
         ControllerConfig(updates_per_step=-1)
     with pytest.raises(UsageError, match="replay-size must be at least 1, got 0"):
         ControllerConfig(replay_size=0)
-    with pytest.raises(UsageError, match=r"strangers must lie in \[0, 31\] \(half of R's batch, less one\), got 32"):
-        ControllerConfig(strangers=32)
+    with pytest.raises(UsageError, match=r"extra-negatives must lie in \[0, 31\] \(half of R's batch.*, got 32"):
+        ControllerConfig(extra_negatives=32)
+
+
+def test_settings_of_older_runs_are_read() -> None:
+    """They called the extra negatives strangers."""
+    body = to_json(ControllerConfig(extra_negatives=3))
+    body["strangers"] = body.pop("extra_negatives")
+    assert from_json(AgentConfig, body) == ControllerConfig(extra_negatives=3)
+    assert new_option("--agent.strangers=3") == "--agent.extra-negatives=3"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfl.api import Array, EnvSpec, Episode, Policy, Transitions
-from sfl.baselines.config import BonusConfig, ECConfig, LocomotionConfig, PPOConfig, SGMConfig, SPTMConfig, TrailConfig
+from sfl.baselines.config import BonusConfig, ECConfig, LocomotionConfig, PPOConfig, SGMConfig, SPTMConfig, WalksConfig
 from sfl.baselines.ec import EpisodicCuriosityAgent
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.baselines.sgm import SGMAgent
@@ -70,13 +70,13 @@ def test_it_fills_a_memory_with_the_whole_corridor_where_random_walks_fill_it_wi
     kind: type[SPTMAgent] | type[SGMAgent], config: type[SPTMConfig] | type[SGMConfig], curious: EpisodicCuriosityAgent
 ) -> None:
     both = {"retrieval": CURIOUS.retrieval, "locomotion": CURIOUS.locomotion}
-    settings = config(**both, memory=TrailConfig(steps=ENVS * TIME + 1, every=1))  # type: ignore[arg-type]
+    settings = config(**both, memory=WalksConfig(steps=ENVS * TIME + 1, every=1))  # type: ignore[arg-type]
     farthest = []
     for walks in (curious.policy(0), RandomAgent(RandomConfig(), CORRIDOR, 0)):
         agent = kind(settings, CORRIDOR, 0, "cpu")  # type: ignore[arg-type]
-        agent.gathering.explore_with(walks)
+        agent.filling.explore_with(walks)
         Run(agent, [make_corridor(LENGTH, TIME) for _ in range(ENVS)]).go(TIME)
-        farthest.append(int(agent.gathering.trail.remembered().observations.argmax(1).max()))
+        farthest.append(int(agent.filling.recorded.sorted().observations.argmax(1).max()))
     assert farthest[0] > 0.85 * LENGTH
     assert farthest[1] < 0.6 * LENGTH
 
@@ -157,7 +157,7 @@ def test_a_step_is_paid_for_what_it_led_to_in_halves_that_take_turns() -> None:
             world.go_on(env, int(rng.integers(6)), over)
             if over:
                 world.begin(env, 3)
-    taken = world.agent._rollouts.take()
+    taken = world.agent._rollouts.take_known()
     assert taken.counts.tolist() == [24, 24]
     for env in (0, 1):
         np.testing.assert_allclose(taken.rewards[:, env], world.rewards[env], atol=1e-5)
@@ -171,7 +171,7 @@ def test_the_last_decision_of_an_episode_is_settled_when_that_ends_and_not_at_th
     world = Walked()
     world.begin(0, 0)
     world.go_on(0, 1, over=True)
-    taken = world.agent._rollouts.take()
+    taken = world.agent._rollouts.take_known()
     assert (taken.counts.tolist(), taken.ended[0, 0].item(), taken.rewards[0, 0].item()) == ([1, 0], True, 0.0)
 
 
@@ -180,7 +180,7 @@ def test_an_episode_that_is_broken_off_ends_with_its_last_decision() -> None:
     for _ in range(2):
         world.begin(0, 0)
         world.go_on(0, 1)
-    taken = world.agent._rollouts.take()
+    taken = world.agent._rollouts.take_known()
     assert taken.ended[:3, 0].tolist() == [False, True, False]
     assert taken.rewards[1, 0] == 0
     assert taken.rewards[0, 0] == taken.rewards[2, 0] != 0  # the memory of the first is gone

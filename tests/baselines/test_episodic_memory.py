@@ -30,7 +30,7 @@ class Walker:
         """One number for each environment, from the first on."""
         envs = np.arange(len(numbers))
         earned, counts = self.memory.visit(envs, torch.tensor(numbers).unsqueeze(1), by_number)
-        self.memory.heard(envs, counts.numpy())
+        self.memory.counts_arrived(envs, counts.numpy())
         return earned.tolist()
 
 
@@ -76,7 +76,7 @@ def test_novelty_threshold_decides_what_is_remembered() -> None:
         memory = EpisodicMemory(BonusConfig(novelty_threshold=threshold), 1, 1, CPU)
         for _ in range(2):
             earned, counts = memory.visit(ONE, torch.ones(1, 1), alike)
-            memory.heard(ONE, counts.numpy())
+            memory.counts_arrived(ONE, counts.numpy())
         assert earned.item() == pytest.approx(0.05)
         assert memory.sizes.tolist() == [kept]
 
@@ -105,10 +105,10 @@ def test_environments_may_come_in_any_order_and_number() -> None:
     for numbers in rng.integers(5, size=(12, 3)).astype(np.float32):
         order = rng.permutation(3)
         earned, counts = together.visit(order, torch.from_numpy(numbers[order, None]), by_number)
-        together.heard(order, counts.numpy())
+        together.counts_arrived(order, counts.numpy())
         for env, found in zip(order, earned.tolist(), strict=True):
             alone, count = apart.visit(np.array([env]), torch.from_numpy(numbers[[env], None]), by_number)
-            apart.heard(np.array([env]), count.numpy())
+            apart.counts_arrived(np.array([env]), count.numpy())
             assert alone.item() == found
     assert together.sizes.tolist() == apart.sizes.tolist()
 

@@ -8,7 +8,7 @@ import torch
 
 from sfl.api import EnvSpec
 from sfl.baselines.config import LocomotionConfig
-from sfl.baselines.networks import LastViews, Locomotion, locomotion_loss, side_by_side
+from sfl.baselines.networks import Locomotion, PreviousObservations, locomotion_loss, side_by_side
 from sfl.errors import UsageError
 
 from .walks import LINE, line_replay, line_views
@@ -57,13 +57,13 @@ def test_three_frames_are_nine_channels() -> None:
 
 
 def test_the_view_before_is_the_last_of_the_same_episode() -> None:
-    last, envs = LastViews(LINE, torch.device("cpu")), np.array([2, 0])
+    last, envs = PreviousObservations(LINE, torch.device("cpu")), np.array([2, 0])
     for env in (0, 2):
         last.begin(env)
     first, second = line_views(np.array([4, 5])), line_views(np.array([6, 7]))
     before, now = last.push(first, envs)
     assert torch.equal(before, now)
-    other = LastViews(LINE, torch.device("cpu"))
+    other = PreviousObservations(LINE, torch.device("cpu"))
     other.load_state(last.state())
     for views in (last, other):
         views.begin(0)

@@ -106,8 +106,8 @@ def test_goals_in_hindsight_lie_anywhere_up_to_the_future_limit() -> None:
 
 
 def test_landmarks_are_spread_and_the_way_to_a_far_goal_leads_over_them(walker: MSSAgent) -> None:
-    assert walker.chart is not None
-    cells = walker.chart.landmarks.argmax(1).numpy()
+    assert walker.drawn_map is not None
+    cells = walker.drawn_map.landmarks.argmax(1).numpy()
     assert len(set(cells.tolist())) == len(cells) == 6
     assert cells.max() - cells.min() >= 9
     policy = walker.policy(seed=0)
@@ -130,12 +130,12 @@ def test_landmarks_are_spread_and_the_way_to_a_far_goal_leads_over_them(walker: 
 
 
 def test_a_landmark_that_is_reached_is_no_target(walker: MSSAgent) -> None:
-    assert walker.chart is not None
+    assert walker.drawn_map is not None
     policy = walker.policy(seed=0)
     policy.begin_episode(0, one_hot(11, LENGTH))
-    nearest_to_start = int(walker.chart.landmarks.argmax(1).argmin())
+    nearest_to_start = int(walker.drawn_map.landmarks.argmax(1).argmin())
     for _ in range(20):
-        policy.act(walker.chart.landmarks[[nearest_to_start]].numpy(), np.array([0]))
+        policy.act(walker.drawn_map.landmarks[[nearest_to_start]].numpy(), np.array([0]))
         assert policy.explain(0).target != nearest_to_start
 
 
@@ -174,12 +174,12 @@ def test_in_training_the_planner_leads_to_landmarks_and_the_bare_policy_to_any_s
 def test_a_policy_has_the_landmarks_of_the_map_and_the_values_of_now() -> None:
     agent = trained(ONE_MAP, decisions=150)
     policy = agent.policy(seed=0)
-    assert agent.chart is not None
-    assert policy._chart is not None
-    landmarks = policy.embed(agent.chart.landmarks.numpy())
+    assert agent.drawn_map is not None
+    assert policy._drawn_map is not None
+    landmarks = policy.embed(agent.drawn_map.landmarks.numpy())
     now = policy.compare(landmarks, landmarks)
-    np.testing.assert_allclose(policy._chart.straight, now, atol=1e-4)
-    assert np.abs(agent.chart.straight - now).max() > 0.1  # as they were when the map was drawn
+    np.testing.assert_allclose(policy._drawn_map.straight, now, atol=1e-4)
+    assert np.abs(agent.drawn_map.straight - now).max() > 0.1  # as they were when the map was drawn
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.6])

@@ -50,8 +50,8 @@ def test_it_learns_draws_a_map_and_takes_turns(encoder: str, views: Array) -> No
     ring = Ring(views, agent)
     ring.go(75)
     assert agent.learner.gradient_steps == 45  # half of 150 less 60 decisions
-    assert agent.chart is not None
-    assert len(agent.chart.landmarks) == 5
+    assert agent.drawn_map is not None
+    assert len(agent.drawn_map.landmarks) == 5
     led = []
     for _ in range(15):
         ring.go(1)

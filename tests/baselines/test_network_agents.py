@@ -23,7 +23,7 @@ from sfl.baselines.config import (
     ShortcutConfig,
     SparseConfig,
     SPTMConfig,
-    TrailConfig,
+    WalksConfig,
 )
 from sfl.method.config import RetrievalConfig
 from sfl.registry import AgentConfig, make_agent
@@ -37,7 +37,7 @@ _networks = NetworkConfig(
     updates_per_step=0.1,
     replay_size=60,
 )
-_memory = TrailConfig(steps=40, every=2)
+_memory = WalksConfig(steps=40, every=2)
 CONFIGS: dict[str, AgentConfig] = {
     "controller": ControllerConfig(**vars(_networks)),
     "sptm": SPTMConfig(

@@ -11,7 +11,7 @@ from sfl.baselines.config import PPOConfig
 from sfl.baselines.ppo import (
     PPO,
     Decisions,
-    Experience,
+    KnownSteps,
     Minibatch,
     Rollouts,
     advantages,
@@ -31,12 +31,12 @@ def column(numbers: list[float]) -> torch.Tensor:
 
 def experience(
     rewards: torch.Tensor, values: torch.Tensor, ended: torch.Tensor, counts: list[int] | None = None
-) -> Experience:
+) -> KnownSteps:
     """Of rewards and ends [T, E] and values [T + 1, E]."""
     length, envs = rewards.shape
     nothing = torch.zeros(length, envs)
     steps = Decisions(nothing.unsqueeze(2), nothing.long(), nothing, values[:-1])
-    return Experience(steps, values[1:], rewards, ended, np.array(counts or [length] * envs))
+    return KnownSteps(steps, values[1:], rewards, ended, np.array(counts or [length] * envs))
 
 
 def batch_of(log_probs: list[float], gains: list[float]) -> Minibatch:
@@ -141,7 +141,7 @@ def play(ppo: PPO, rewards: Array, rounds: int, config: PPOConfig) -> None:
         rollouts.record(env, made)
         earned, at = float(rewards[at, int(made.actions[0])]), 1 - at
         if rollouts.ready:
-            ppo.improve(rollouts.take(), 0)
+            ppo.improve(rollouts.take_known(), 0)
             improved += 1
 
 
@@ -200,7 +200,7 @@ def test_learning_rate_and_clip_fall_to_nothing() -> None:
     before = [part.detach().clone() for part in ppo.network.parameters()]
     zeros = torch.zeros(4, 1)
     steps = Decisions(torch.zeros(4, 1, 2), zeros.long(), zeros, zeros)
-    ppo.improve(Experience(steps, zeros, zeros + 1.0, zeros.bool(), np.array([4])), 1_000)
+    ppo.improve(KnownSteps(steps, zeros, zeros + 1.0, zeros.bool(), np.array([4])), 1_000)
     assert all(torch.equal(old, new) for old, new in zip(before, ppo.network.parameters(), strict=True))
 
 

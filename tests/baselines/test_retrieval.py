@@ -68,26 +68,26 @@ def twin_views(corridor: Array, place: Array) -> torch.Tensor:
     return torch.from_numpy(np.eye(20, dtype=np.float32)[place] + 0.5 * np.eye(20, dtype=np.float32)[10 + corridor])
 
 
-@pytest.mark.parametrize("strangers", [0, 7])
-def test_strangers_teach_it_to_tell_places_apart_that_no_walk_joins(strangers: int) -> None:
+@pytest.mark.parametrize("extra_negatives", [0, 7])
+def test_extra_negatives_teach_it_to_tell_places_apart_that_no_walk_joins(extra_negatives: int) -> None:
     retrieval, rng = Retrieval(CONFIG, LINE, 0, "cpu"), np.random.default_rng(0)
     for _ in range(200):
-        metrics = retrieval.update(twins(rng, 32), strangers)
+        metrics = retrieval.update(twins(rng, 32), extra_negatives)
     assert set(metrics) == {"train/retrieval_loss", "train/retrieval_accuracy"}
     assert metrics["train/retrieval_accuracy"] > 0.7  # of near and far pairs of one walk, as many of each
     here, there = (retrieval.features(twin_views(np.full(10, corridor), np.arange(10))) for corridor in (0, 1))
-    # Of 20 places 3 are near, so that strangers are near as well at times: 1/3 against 7/20 for a place itself.
+    # Of 20 places 3 are near, so that extra negatives are near as well at times: 1/3 against 7/20 for a place itself.
     assert float(retrieval.reachable(here, here).diagonal().mean()) > 0.45
     mistaken = float(retrieval.reachable(here, there).diagonal().mean())
-    assert mistaken < 0.15 if strangers else mistaken > 0.6
+    assert mistaken < 0.15 if extra_negatives else mistaken > 0.6
 
 
-def test_the_loss_is_the_mean_over_all_pairs_those_with_strangers_included() -> None:
+def test_the_loss_is_the_mean_over_all_pairs_extra_negatives_included() -> None:
     retrieval, views = Retrieval(CONFIG, LINE, 0, "cpu"), twins(np.random.default_rng(0), 8)
     some, near, far = retrieval.network.encoder(views.flatten(0, 1)).chunk(3)
     pairs = [(some, near), (some, far), (some, near.roll(1, 0)), (some, near.roll(2, 0))]
     alone = torch.cat([retrieval.network.head(torch.cat(pair, dim=1)) for pair in pairs])
-    torch.testing.assert_close(retrieval.network(views, strangers=2), alone)
+    torch.testing.assert_close(retrieval.network(views, extra_negatives=2), alone)
     torch.testing.assert_close(retrieval.network(views), alone[:16])
 
 

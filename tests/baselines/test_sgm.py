@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sfl.api import GOAL, AgentState, EnvSpec, Step
-from sfl.baselines.config import ATTEMPTS, LocomotionConfig, SGMConfig, SparseConfig, TrailConfig
+from sfl.baselines.config import ATTEMPTS, LocomotionConfig, SGMConfig, SparseConfig, WalksConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.baselines.sgm import SGMAgent, SparseMemory
 from sfl.errors import UsageError
@@ -28,7 +28,7 @@ CONFIG = SGMConfig(
     locomotion=LocomotionConfig(ahead=4, batch_size=64, dim=32, learning_rate=3e-3),
     updates_per_step=0.08,
     replay_size=8_000,
-    memory=TrailConfig(steps=2_000, every=4),
+    memory=WalksConfig(steps=2_000, every=4),
     sparse=SparseConfig(merge_cutoff=0.6, edge_cutoff=0.7),
     navigator=replace(ATTEMPTS, reach_threshold=0.5, replan_after=8),
     localize_threshold=0.5,
@@ -39,7 +39,7 @@ TASKS = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in en
 def learned(config: SGMConfig) -> AgentState:
     """The state of an agent that has just made its graph."""
     agent = SGMAgent(config, SPEC, 0, "cpu")
-    agent.gathering.explore_with(Wanderer(RandomConfig(), SPEC, 0))
+    agent.filling.explore_with(Wanderer(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(500)
     return agent.state_dict()
 
@@ -98,7 +98,7 @@ def pairs(agent: SGMAgent) -> set[tuple[int, int]]:
 
 def test_each_node_has_edges_to_its_nearest_and_no_more() -> None:
     sparse = SparseConfig(merge_cutoff=0.0, edge_cutoff=1.0, k_nearest=3)  # all are nodes, and near each other
-    config = replace(CONFIG, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), sparse=sparse)
+    config = replace(CONFIG, updates_per_step=0.0, memory=WalksConfig(steps=8, every=1), sparse=sparse)
     agent = SGMAgent(config, EnvSpec((8,), "float32", 3, 1), 0, "cpu")
     walk(agent, [range(8)], 8)
     assert np.bincount(agent.state_dict().graph["edge_sources"]).tolist() == [3] * 8
@@ -178,11 +178,11 @@ def test_views_that_look_alike_become_one_node_only_if_their_neighbours_do_too()
         CONFIG,
         retrieval=replace(CONFIG.retrieval, hidden=64, learning_rate=1e-2),
         updates_per_step=0.0,
-        memory=TrailConfig(steps=5, every=1),
+        memory=WalksConfig(steps=5, every=1),
         sparse=SparseConfig(),
     )
     agent = SGMAgent(config, EnvSpec((5,), "float32", 3, 1), 0, "cpu")
-    teach(agent.gathering.networks.retrieval, near)
+    teach(agent.filling.networks.retrieval, near)
     walk(agent, [range(5)], 5)
     state = agent.state_dict()
     assert state.counters["full"]

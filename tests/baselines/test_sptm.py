@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sfl.api import GOAL, Array, EnvSpec
-from sfl.baselines.config import GuideConfig, LocomotionConfig, ShortcutConfig, SPTMConfig, TrailConfig
+from sfl.baselines.config import GuideConfig, LocomotionConfig, ShortcutConfig, SPTMConfig, WalksConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
 from sfl.baselines.sptm import Guide, SPTMAgent, farthest_waypoint, median_node, unit_edges
-from sfl.baselines.walks import Trail
+from sfl.baselines.walks import RecordedWalks
 from sfl.errors import UsageError
 from sfl.method.config import RetrievalConfig
 from sfl.method.planner import Planner
@@ -126,7 +126,7 @@ LEARNER = SPTMConfig(
     locomotion=LocomotionConfig(ahead=4, batch_size=64, dim=32, learning_rate=3e-3),
     updates_per_step=0.08,
     replay_size=8_000,
-    memory=TrailConfig(steps=2_000, every=4),
+    memory=WalksConfig(steps=2_000, every=4),
     shortcuts=ShortcutConfig(count=300, window=1, distance=3),
     guide=GuideConfig(local_threshold=0.4, global_threshold=0.5, waypoint_threshold=0.3),
 )
@@ -134,7 +134,7 @@ LEARNER = SPTMConfig(
 
 def test_it_walks_a_zigzag_from_end_to_end_and_cannot_without_its_graph() -> None:
     agent = SPTMAgent(LEARNER, SPEC, 0, "cpu")
-    agent.gathering.explore_with(Wanderer(RandomConfig(), SPEC, 0))
+    agent.filling.explore_with(Wanderer(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 100, Zigzag) for _ in range(4)]).go(500)
     tasks = [Task("any", pair, None, one_hot(goal, LENGTH), 45) for pair, goal in enumerate([13, 12, 10] * 8)]
     envs = [make_corridor(LENGTH, 45, Zigzag) for _ in range(8)]
@@ -152,7 +152,7 @@ def test_it_walks_a_zigzag_from_end_to_end_and_cannot_without_its_graph() -> Non
 
 def test_the_memory_has_every_so_many_decisions_of_each_walk() -> None:
     config = replace(LEARNER, updates_per_step=0.0, shortcuts=replace(LEARNER.shortcuts, merge_starts=False))
-    agent = SPTMAgent(replace(config, memory=TrailConfig(steps=40, every=3)), SPEC, 0, "cpu")
+    agent = SPTMAgent(replace(config, memory=WalksConfig(steps=40, every=3)), SPEC, 0, "cpu")
     seen: list[int] = []
     Run(agent, [make_corridor(LENGTH, 7) for _ in range(4)]).go(
         12, lambda step: seen.extend(step.transitions.observations.argmax(1).tolist())
@@ -164,11 +164,11 @@ def test_the_memory_has_every_so_many_decisions_of_each_walk() -> None:
 
 
 def test_a_trail_is_remembered_walk_by_walk() -> None:
-    trail = Trail(TrailConfig(steps=5, every=1), EnvSpec((LENGTH,), "float32", 3, 2))
+    recorded = RecordedWalks(WalksConfig(steps=5, every=1), EnvSpec((LENGTH,), "float32", 3, 2))
     agent_like = Run(RandomAgent(RandomConfig(), SPEC, 0), [make_corridor(LENGTH, 2) for _ in range(2)])
-    agent_like.go(4, lambda step: trail.observe(step.transitions))
-    assert trail.is_full
-    assert trail.remembered().walks.tolist() == [0, 0, 1, 1, 2]
+    agent_like.go(4, lambda step: recorded.observe(step.transitions))
+    assert recorded.is_full
+    assert recorded.sorted().walks.tolist() == [0, 0, 1, 1, 2]
 
 
 def test_another_explorer_fills_the_memory() -> None:
@@ -176,8 +176,8 @@ def test_another_explorer_fills_the_memory() -> None:
         def act(self, observations: Array, env_indices: Array) -> Array:
             return np.ones(len(env_indices), dtype=np.int64)
 
-    agent = SPTMAgent(replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=40, every=1)), SPEC, 0, "cpu")
-    agent.gathering.explore_with(Ahead(RandomConfig(), SPEC, 0))
+    agent = SPTMAgent(replace(LEARNER, updates_per_step=0.0, memory=WalksConfig(steps=40, every=1)), SPEC, 0, "cpu")
+    agent.filling.explore_with(Ahead(RandomConfig(), SPEC, 0))
     Run(agent, [make_corridor(LENGTH, 30) for _ in range(4)]).go(12)
     assert agent.state_dict().graph["observations"].argmax(1).tolist() == [0, *list(range(1, 10)) * 4]
 
@@ -187,7 +187,7 @@ def test_walks_that_begin_with_one_view_share_their_first_node() -> None:
 
     def graph_of(walks: list[list[int]], merge_starts: bool) -> tuple[list[int], set[tuple[int, int]]]:
         shortcuts = ShortcutConfig(count=0, merge_starts=merge_starts)
-        config = replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), shortcuts=shortcuts)
+        config = replace(LEARNER, updates_per_step=0.0, memory=WalksConfig(steps=8, every=1), shortcuts=shortcuts)
         agent = SPTMAgent(config, EnvSpec((7,), "float32", 3, 2), 0, "cpu")
         walk(agent, walks, 7)
         graph = agent.state_dict().graph
@@ -210,11 +210,11 @@ def test_a_stretch_that_two_walks_share_becomes_shortcuts_and_single_views_that_
         LEARNER,
         retrieval=replace(LEARNER.retrieval, hidden=64, learning_rate=1e-2),
         updates_per_step=0.0,
-        memory=TrailConfig(steps=32, every=1),
+        memory=WalksConfig(steps=32, every=1),
         shortcuts=ShortcutConfig(count=8, window=2, distance=3),
     )
     agent = SPTMAgent(config, EnvSpec((21,), "float32", 3, 2), 0, "cpu")
-    teach(agent.gathering.networks.retrieval, np.eye(21, dtype=bool))
+    teach(agent.filling.networks.retrieval, np.eye(21, dtype=bool))
     walk(agent, [first, second], 21)
     graph = agent.state_dict().graph
     edges = set(zip(graph["edge_sources"].tolist(), graph["edge_targets"].tolist(), strict=True))
@@ -223,7 +223,7 @@ def test_a_stretch_that_two_walks_share_becomes_shortcuts_and_single_views_that_
 
 def test_nodes_of_one_walk_are_joined_across_the_distance_that_is_set_and_not_below() -> None:
     shortcuts = ShortcutConfig(count=100, window=0, distance=5)  # as many as there can be
-    config = replace(LEARNER, updates_per_step=0.0, memory=TrailConfig(steps=8, every=1), shortcuts=shortcuts)
+    config = replace(LEARNER, updates_per_step=0.0, memory=WalksConfig(steps=8, every=1), shortcuts=shortcuts)
     agent = SPTMAgent(config, EnvSpec((8,), "float32", 3, 1), 0, "cpu")
     walk(agent, [range(8)], 8)
     graph = agent.state_dict().graph
@@ -236,7 +236,7 @@ def test_nodes_of_one_walk_are_joined_across_the_distance_that_is_set_and_not_be
         (lambda: GuideConfig(look_ahead=0), "guide.look-ahead must be at least 1, got 0"),
         (lambda: GuideConfig(local_threshold=1.5), r"guide.local-threshold must lie in \[0, 1\]"),
         (lambda: ShortcutConfig(window=-1), "shortcuts.window must be at least 0, got -1"),
-        (lambda: TrailConfig(every=0), "memory.every must be at least 1, got 0"),
+        (lambda: WalksConfig(every=0), "memory.every must be at least 1, got 0"),
     ],
 )
 def test_wrong_settings_are_refused(make: object, words: str) -> None:

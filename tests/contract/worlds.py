@@ -23,7 +23,7 @@ from sfl.baselines.config import (
     ShortcutConfig,
     SparseConfig,
     SPTMConfig,
-    TrailConfig,
+    WalksConfig,
 )
 from sfl.baselines.mss.config import MapConfig, MSSConfig, UVFAConfig
 from sfl.baselines.random import RandomAgent, RandomConfig
@@ -82,11 +82,11 @@ TINY: dict[str, AgentConfig] = {
     "controller": ControllerConfig(**vars(_networks)),
     "ec": ECConfig(**vars(_networks), ppo=PPOConfig(horizon=16, dim=16, minibatches=2, epochs=2), train_every=100),
     "sptm": SPTMConfig(
-        **vars(_networks), memory=TrailConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
+        **vars(_networks), memory=WalksConfig(steps=350, every=3), shortcuts=ShortcutConfig(20, window=2, distance=4)
     ),
     "sgm": SGMConfig(
         **vars(_networks),
-        memory=TrailConfig(steps=350, every=4),
+        memory=WalksConfig(steps=350, every=4),
         sparse=SparseConfig(merge_cutoff=0.4, consistency_cutoff=0.2, edge_cutoff=0.45),
         navigator=replace(ATTEMPTS, reach_threshold=0.55, replan_after=4, frontier_steps=20),
         localize_threshold=0.55,

@@ -59,7 +59,7 @@ def reference(agent: Any, policy: Any, seen: Array) -> Array:
         network = agent.learner.network
         features = network.embed(states)
         return np.stack([network.best(features, goal[None])[0][:, 0].numpy() for goal in features], axis=1)
-    networks = agent.gathering.networks if hasattr(agent, "gathering") else agent.networks
+    networks = agent.filling.networks if hasattr(agent, "filling") else agent.networks
     retrieval = networks.retrieval
     features = retrieval.features(states)
     return np.asarray(retrieval.reachable(features, features).numpy())

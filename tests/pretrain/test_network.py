@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from sfl.api import EnvSpec
 from sfl.baselines.config import ControllerConfig, LocomotionConfig
 from sfl.baselines.controller import ControllerAgent
-from sfl.baselines.networks import ChaseDraw, Reachability, ReachabilityDraw, RetrievalNetwork
+from sfl.baselines.networks import ActionExampleDraw, Reachability, ReachabilityDraw, RetrievalNetwork
 from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.method.config import RetrievalConfig
@@ -106,7 +106,7 @@ def test_retrieval_learns_by_the_objective_of_the_paper_s_encoder() -> None:
 
 
 def test_chases_are_of_one_walk_with_goals_ahead() -> None:
-    chases = ChaseDraw(LocomotionConfig(ahead=3, batch_size=2_000), walks=4, length=6)(np.random.default_rng(0))
+    chases = ActionExampleDraw(LocomotionConfig(ahead=3, batch_size=2_000), walks=4, length=6)(np.random.default_rng(0))
     before, now, goal = chases.times
     assert set((goal - now).tolist()) == {1, 2, 3}
     assert ((now - before == 1) | (now == 0)).all()

@@ -16,7 +16,7 @@ from sfl.cli import main
 from sfl.method.config import RetrievalConfig
 from sfl.nn.weights import save_networks
 from sfl.pretrain.config import NetworkJudgement
-from sfl.pretrain.networks import SHAPE, NetworkRow, even_chases, judge_walks, network_cells
+from sfl.pretrain.networks import SHAPE, NetworkRow, even_action_examples, judge_walks, network_cells
 from sfl.pretrain.walks import judging_generators
 from sfl.seeding import spawn
 from sfl.worlds.doom.protocol import ACTIONS
@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_examples_of_l_are_as_many_of_each_distance_and_stay_in_their_walk() -> None:
     walks = made_walks(mazes=1, per_maze=3, length=8)
-    chases = even_chases(600, 3, walks, np.random.default_rng(0))
+    chases = even_action_examples(600, 3, walks, np.random.default_rng(0))
     before, now, goal = chases.times
     assert np.bincount(goal - now).tolist() == [0, 200, 200, 200]
     assert (now.min(), goal.max()) == (0, 7)
@@ -74,7 +74,7 @@ def test_shares_are_those_of_examples_looked_at_one_by_one() -> None:
         assert (found["retrieval", case].accuracy, found["retrieval", case].examples) == (np.mean(right), 10)
         assert found["retrieval", case].chance == 0.5
 
-    chases = even_chases(9, 3, walks, spawn(0, ["chases/office"])["chases/office"])
+    chases = even_action_examples(9, 3, walks, spawn(0, ["chases/office"])["chases/office"])
     for far in (1, 2, 3):
         right = []
         for number in np.flatnonzero(chases.times[2] - chases.times[1] == far):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sfl import experiments
-from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, TrailConfig
+from sfl.baselines.config import ControllerConfig, ECConfig, SGMConfig, WalksConfig
 from sfl.method.config import MetricConfig, SFLConfig
 from sfl.nn.weights import save_networks
 from sfl.registry import make_agent
@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
     controller = run("controller-x", replace(agent, networks=str(file)), 0)
     explorer = run("ec-x", replace(tiny.agent, networks=str(file)), 1)
-    memory = TrailConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000200")
+    memory = WalksConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000200")
     tuned = str(controller.last / "networks.safetensors")
     reader = run("sgm-x", SGMConfig(tuned, agent.retrieval, agent.locomotion, 0.0, memory=memory), 1, 160)
     return Made(runs, controller, explorer, reader)

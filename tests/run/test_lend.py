@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfl import experiments
-from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, TrailConfig
+from sfl.baselines.config import ECConfig, SGMConfig, SPTMConfig, WalksConfig
 from sfl.errors import CheckpointError, SflError, UsageError
 from sfl.registry import agent_name
 from sfl.run.checkpoint import LEARNING_FILES
@@ -58,7 +58,7 @@ def curious(explorer: RunFolder, kind: type[SPTMConfig] | type[SGMConfig] = SPTM
     """SPTM or SGM over walks of that run, with the networks that it learned."""
     source = experiments.tiny(experiments.get("fourroom-ec")).agent
     assert isinstance(source, ECConfig)
-    memory = TrailConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000400")
+    memory = WalksConfig(steps=120, explorer=str(explorer.path), explorer_checkpoint="000000400")
     networks = str(explorer.last / "networks.safetensors")
     agent = kind(networks, source.retrieval, source.locomotion, updates_per_step=0.0, memory=memory)
     train_config = TrainConfig(**{"steps": 160, "env_count": 4, "checkpoint_every": 40, "log_every": 40, **sizes})
@@ -86,7 +86,7 @@ def test_it_is_read_without_what_only_learning_needs(explored: RunFolder, tmp_pa
         (RunFolder(there).last / name).unlink()
     views, envs = np.random.default_rng(0).integers(8, size=(20, 4, 9, 9, 3)).astype(np.uint8), np.arange(4)
     walkers = [
-        find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint="last"), MiniGridConfig(), 5, "cpu").policy
+        find_explorer(WalksConfig(explorer=str(path), explorer_checkpoint="last"), MiniGridConfig(), 5, "cpu").policy
         for path in (explored.path, there)
     ]
     one, other = ([walker.act(view, envs).tolist() for view in views] for walker in walkers)
@@ -130,7 +130,7 @@ def test_a_resumed_run_keeps_its_explorer_when_the_oracle_would_take_another(tmp
     part = train(by_oracle(40), runs_dir=tmp_path / "part", device="cpu")
     assert json.loads((part.path / "system.json").read_text())["explorer_checkpoint"] == "000000400"
     go_on(source, 400, 2_000)
-    memory = TrailConfig(explorer=str(source.path))
+    memory = WalksConfig(explorer=str(source.path))
     assert find_explorer(memory, MiniGridConfig(), 0, "cpu").checkpoint != "000000400"
     go_on(part, 40, 160)
     assert (whole.last / "graph.npz").read_bytes() == (part.last / "graph.npz").read_bytes()
@@ -206,7 +206,7 @@ def test_an_explorer_that_cannot_be_one_is_refused(explored: RunFolder, tmp_path
 
     def refused(path: Path, kind: type[SflError], words: str, name: str = "last", env: MiniGridConfig = here) -> None:
         with pytest.raises(kind, match=words) as caught:
-            find_explorer(TrailConfig(explorer=str(path), explorer_checkpoint=name), env, 0, "cpu")
+            find_explorer(WalksConfig(explorer=str(path), explorer_checkpoint=name), env, 0, "cpu")
         assert "\n" not in str(caught.value)
 
     refused(tmp_path / "none", UsageError, "whose policy fills this one.s memory, and it is not there")

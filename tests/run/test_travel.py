@@ -15,7 +15,7 @@ import gymnasium
 import pytest
 
 from sfl import user_modules as modules
-from sfl.baselines.config import SPTMConfig, TrailConfig
+from sfl.baselines.config import SPTMConfig, WalksConfig
 from sfl.baselines.mss.config import over_frames
 from sfl.cli import main
 from sfl.errors import CheckpointError, UsageError
@@ -254,7 +254,7 @@ def test_a_run_without_anything_of_the_users_keeps_nothing(tmp_path: Path) -> No
 def test_networks_are_taken_from_the_checkpoint_and_the_explorer_from_where_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = SPTMConfig(networks="gone.safetensors", memory=TrailConfig(explorer="runs/ec/seed-0000"))
+    agent = SPTMConfig(networks="gone.safetensors", memory=WalksConfig(explorer="runs/ec/seed-0000"))
     (tmp_path / "runs" / "ec" / "seed-0000").mkdir(parents=True)
     (tmp_path / "runs" / "ec" / "seed-0000" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)

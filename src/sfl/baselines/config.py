@@ -6,8 +6,9 @@ Nothing here imports torch: the command line shows settings without it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sfl.config import require
+from sfl.config import FORMER_KINDS, require
 from sfl.method.config import NavigatorConfig, RetrievalConfig
 from sfl.nn import Kind
 
@@ -47,16 +48,18 @@ class NetworkConfig:
     """Gradient steps of each network per environment step; 0 = the networks stay as they are."""
     replay_size: int = 50_000
     """Observations kept to learn from, on the device; a frame takes 58 kB."""
-    strangers: int = 0
+    extra_negatives: int = 0
     """Far pairs of each observation of R's batch with others of the batch, beside the near and the far one; 0 = none.
-    With half of all pairs near, R of 0.95 says 19 to 1, while of a maze's views one in hundreds is near; each stranger
+    With half of all pairs near, R of 0.95 says 19 to 1, while of a maze's views one in hundreds is near; each of these
     is one more to be told apart, and R the surer where it says near."""
 
     def __post_init__(self) -> None:
         require(self.updates_per_step >= 0, f"updates-per-step must be 0 or more, got {self.updates_per_step}.")
         require(self.replay_size >= 1, f"replay-size must be at least 1, got {self.replay_size}.")
-        most, given = self.retrieval.batch_size // 2 - 1, self.strangers
-        require(0 <= given <= most, f"strangers must lie in [0, {most}] (half of R's batch, less one), got {given}.")
+        most, given = self.retrieval.batch_size // 2 - 1, self.extra_negatives
+        require(
+            0 <= given <= most, f"extra-negatives must lie in [0, {most}] (half of R's batch, less one), got {given}."
+        )
 
 
 ORACLE = "oracle"
@@ -64,7 +67,7 @@ ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
-class TrailConfig:
+class WalksConfig:
     """How much is walked, and how much of it is remembered."""
 
     steps: int = 20_000
@@ -83,12 +86,12 @@ class TrailConfig:
 
 
 @dataclass(frozen=True)
-class GatheringConfig(NetworkConfig):
+class FillingConfig(NetworkConfig):
     """Networks, and the walks that fill the memory."""
 
     updates_per_step: float = 0.0
     """Gradient steps of each network per environment step, until the memory is full; 0 = they stay as they are."""
-    memory: TrailConfig = TrailConfig()
+    memory: WalksConfig = WalksConfig()
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class GuideConfig:
 
 
 @dataclass(frozen=True)
-class SPTMConfig(GatheringConfig):
+class SPTMConfig(FillingConfig):
     """Networks, memory, shortcuts and the way along them."""
 
     shortcuts: ShortcutConfig = ShortcutConfig()
@@ -187,10 +190,10 @@ ATTEMPTS = NavigatorConfig(
 
 
 @dataclass(frozen=True)
-class SGMConfig(GatheringConfig):
+class SGMConfig(FillingConfig):
     """Networks, memory, and what becomes of it."""
 
-    memory: TrailConfig = TrailConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
+    memory: WalksConfig = WalksConfig(every=5)  # farther apart R, which calls 5 decisions near, joins too few in time
     sparse: SparseConfig = SparseConfig()
     navigator: NavigatorConfig = ATTEMPTS
     localize_threshold: float = 0.9
@@ -293,3 +296,11 @@ class ECConfig(NetworkConfig):
         require(self.train_every >= 1, f"train-every must be at least 1, got {self.train_every}.")
         known = bool(self.networks) or self.updates_per_step > 0
         require(known, "ec needs a retrieval network: name one as networks, or let one learn (updates-per-step > 0).")
+
+
+def _with_present_names(body: dict[str, Any]) -> dict[str, Any]:
+    """Settings in JSON as they are called now: `extra_negatives` were `strangers` once."""
+    return {"extra_negatives" if name == "strangers" else name: value for name, value in body.items()}
+
+
+FORMER_KINDS |= {kind.__name__: _with_present_names for kind in (ControllerConfig, ECConfig, SPTMConfig, SGMConfig)}

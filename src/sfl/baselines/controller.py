@@ -10,7 +10,15 @@ from torch import Tensor
 
 from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import ControllerConfig
-from sfl.baselines.networks import ODDS, Chooser, LastViews, Locomotion, Networks, ReachabilityField, Retrieval
+from sfl.baselines.networks import (
+    PROBABILITY,
+    ActionSampler,
+    Locomotion,
+    Networks,
+    PreviousObservations,
+    ReachabilityField,
+    Retrieval,
+)
 from sfl.fast.cuda import to_device
 from sfl.seeding import generator_state, restore_generator, spawn
 
@@ -21,7 +29,10 @@ class ControllerPolicy(ReachabilityField):
     def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec, rng: np.random.Generator) -> None:
         self.spec, self._rng = spec, rng
         self._retrieval, self._locomotion = networks
-        self._views, self._chooser = LastViews(spec, self._locomotion.device), Chooser(self._locomotion, rng)
+        self._views, self._sampler = (
+            PreviousObservations(spec, self._locomotion.device),
+            ActionSampler(self._locomotion, rng),
+        )
         self._goals: dict[int, Tensor] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
@@ -33,14 +44,14 @@ class ControllerPolicy(ReachabilityField):
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """One draw per environment."""
-        self._chooser.forget()
+        self._sampler.clear()
         actions = self._rng.integers(self.spec.action_count, size=len(env_indices))
         rows = [row for row, env in enumerate(env_indices.tolist()) if env in self._goals]
         if rows:
             seen = self._views.push(observations[rows], env_indices[rows])
             envs = env_indices[rows].tolist()
             goals = torch.stack([self._goals[env] for env in envs])
-            actions[rows] = self._chooser.draw(torch.cat([seen, goals.unsqueeze(0)]), envs)
+            actions[rows] = self._sampler.draw(torch.cat([seen, goals.unsqueeze(0)]), envs)
         return actions
 
     def explain(self, env_index: int) -> Decision:
@@ -48,8 +59,8 @@ class ControllerPolicy(ReachabilityField):
         return Decision(target=GOAL if env_index in self._goals else None)
 
     def action_values(self, env_index: int) -> Decision:
-        """`explain` with the odds of the actions."""
-        return replace(self.explain(env_index), values=self._chooser.odds(env_index), values_name=ODDS)
+        """`explain` with the probabilities of the actions."""
+        return replace(self.explain(env_index), values=self._sampler.probabilities(env_index), values_name=PROBABILITY)
 
 
 class ControllerAgent(ControllerPolicy):

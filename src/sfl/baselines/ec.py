@@ -1,4 +1,8 @@
-"""What an episode has shown so far, and how new the next observation is beside it (Savinov et al., 2019)."""
+"""Episodic Curiosity (Savinov et al., 2019): PPO, paid for observations that the episode has not come near yet.
+
+In this order: the memory of an episode with the bonus, alpha (beta - F(c_1, ..., c_M)), where c_i is the chance by R
+that an observation is near member i and F a percentile; the explorer that is left for SPTM and SGM; the agent.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from torch import Tensor
 from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import BonusConfig, ECConfig
 from sfl.baselines.networks import FixedCodes, Networks
-from sfl.baselines.ppo import PPO, ActorCritic, Rollouts, chances, decide
+from sfl.baselines.ppo import PPO, ActorCritic, Rollouts, action_probabilities, decide
 from sfl.fast.cuda import Fetched, to_device
 from sfl.seeding import generator_state, restore_generator, spawn
 
@@ -36,7 +40,7 @@ class EpisodicMemory:
     def visit(self, env_indices: Array, features: Tensor, compare: Compare) -> tuple[Tensor, Tensor]:
         """See observations with features [B, F]: what they earn before scaling, [B], and how many were added, [B].
 
-        What is new enough is remembered. The counts are for `heard`, with which they come back to the host.
+        What is new enough is remembered. The counts are for `counts_arrived`, with which they come back to the host.
         """
         config, places = self.config, to_device(env_indices, self._device)
         # Only as wide as the fullest memory: most are far from full, and each member costs a pass of the head.
@@ -52,7 +56,7 @@ class EpisodicMemory:
         self._counts.index_copy_(0, places, counts)
         return earned, counts
 
-    def heard(self, env_indices: Array, counts: Array) -> None:
+    def counts_arrived(self, env_indices: Array, counts: Array) -> None:
         """The counts [B] of the last visit have arrived on the host."""
         self._added[env_indices] = counts
 
@@ -84,15 +88,12 @@ def percentile(values: Tensor, counts: Tensor, share: float) -> Tensor:
     return torch.where(counts > 0, between, 0.0)
 
 
-# ---- Episodic Curiosity (Savinov et al., 2019): PPO, paid for observations that the episode has not come near yet.
-
-
 class ExplorerPolicy:
     """The actor with a generator of its own: all that is left of the agent when nothing is to be learned."""
 
     def __init__(self, network: ActorCritic, rng: np.random.Generator, device: torch.device) -> None:
         self._network, self.rng, self._device = network, rng, device
-        self._last: tuple[Tensor, list[int]] | None = None  # what was seen last, and by whom
+        self._last: tuple[Tensor, list[int]] | None = None  # observations of the last call, and their environments
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """It explores, whatever the goal, and by what it sees now alone."""
@@ -110,11 +111,11 @@ class ExplorerPolicy:
         return Decision()
 
     def action_values(self, env_index: int) -> Decision:
-        """`explain` with the odds of the actions."""
+        """`explain` with the probabilities of the actions."""
         if self._last is None or env_index not in self._last[1]:
             return self.explain(env_index)
-        odds = chances(self._network, self._last[0])[self._last[1].index(env_index)]
-        return Decision(values=tuple(odds.tolist()), values_name="probability")
+        probabilities = action_probabilities(self._network, self._last[0])[self._last[1].index(env_index)]
+        return Decision(values=tuple(probabilities.tolist()), values_name="probability")
 
 
 class EpisodicCuriosityAgent:
@@ -141,7 +142,7 @@ class EpisodicCuriosityAgent:
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """The memory is that of an episode."""
         env = np.array([env_index])
-        if self._rollouts.awaits_reward(env).any():  # broken off: nobody says what came of the last decision
+        if self._rollouts.awaits_reward(env).any():  # broken off: what came of the last decision is not known
             self._rollouts.end(env)
         self._memory.clear(env_index)
 
@@ -158,7 +159,7 @@ class EpisodicCuriosityAgent:
         made = decide(self._ppo.network, pixels, draws)
         self._rollouts.record(env_indices, made)
         numbers = Fetched(torch.stack([made.actions.double(), counts.double(), earned.double()])).wait().numpy()
-        self._memory.heard(env_indices, numbers[1].astype(np.int64))
+        self._memory.counts_arrived(env_indices, numbers[1].astype(np.int64))
         self._earned += float(numbers[2][waiting].sum())
         self._visits += len(waiting)
         return np.asarray(numbers[0].astype(np.int64))
@@ -187,7 +188,7 @@ class EpisodicCuriosityAgent:
         metrics = self._improve() if self._rollouts.ready else Metrics()
         if self._unlearned >= self.config.train_every:
             if not self._curious:
-                self._rollouts.take()  # what was done without a bonus
+                self._rollouts.take_known()  # what was done without a bonus
             metrics |= self.networks.update(self._unlearned)
             self._codes = FixedCodes(self.networks.retrieval)
             self._unlearned = 0
@@ -197,7 +198,7 @@ class EpisodicCuriosityAgent:
         return metrics
 
     def _improve(self) -> Metrics:
-        taken = self._rollouts.take()
+        taken = self._rollouts.take_known()
         if not self._curious:  # nothing was earned: there is nothing to learn from it
             return Metrics()
         metrics = self._ppo.improve(taken, self.env_steps)

@@ -1,4 +1,10 @@
-"""Pairs of moments of random walks: what encoders of frames learn from. Time is all they know; no poses."""
+"""The networks of SPTM (Savinov et al., 2018), which the controller, SPTM, SGM and Episodic Curiosity share.
+
+In this order: pairs of times of random walks, which are all the supervision there is (no poses); a network with its
+optimiser; R, the retrieval network: is one observation within a few decisions of the other? L, the locomotion network:
+which action leads from here to there? Both together, as a method starts, trains and keeps them; and both at work, among
+the nodes of a memory.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +49,6 @@ def draw_offsets(times: Array, distances: Array, length: int, rng: np.random.Gen
     return np.asarray(np.where(outside, times - sides * distances, moments))
 
 
-# ---- A network with its optimiser: what learners of one loss by autograd have in common.
-
 EPSILON = 1e-8
 """Adam's usual one; SPTM's library has 1e-7, which comes to the same."""
 REPORT_EVERY = 50
@@ -53,7 +57,7 @@ REPORT_EVERY = 50
 Network = TypeVar("Network", bound=nn.Module)
 
 
-class Trained(Generic[Network]):
+class LearnedNetwork(Generic[Network]):
     """A network in evaluation mode, but for its gradient steps."""
 
     def __init__(
@@ -64,7 +68,7 @@ class Trained(Generic[Network]):
         stream = f"init/{name}"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(draw_seed(spawn(seed, [stream])[stream]))
-            # Outside of `descend` batch normalization goes by its running statistics: answers depend on nobody else's.
+            # Outside of `gradient_step` batch normalization goes by its running statistics.
             self.network = make().to(self.device).eval()
         self._optimiser = make_adam(self.network, learning_rate, EPSILON)
         self.gradient_steps = 0
@@ -85,7 +89,7 @@ class Trained(Generic[Network]):
         """On a GPU in bf16, with weights and sums in full."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
 
-    def descend(self, loss_of: Callable[[], tuple[Tensor, dict[str, Tensor]]]) -> Metrics:
+    def gradient_step(self, loss_of: Callable[[], tuple[Tensor, dict[str, Tensor]]]) -> Metrics:
         """One gradient step on a loss; its metrics, on a GPU now and then."""
         self.network.train()
         with self.precision():
@@ -115,8 +119,6 @@ class Trained(Generic[Network]):
         load_adam(self._optimiser, self.name, state.optimisers)
         self.gradient_steps = int(state.counters[f"{self.name}_gradient_steps"])
 
-
-# ---- Features by reachability: is one frame a few decisions from the other? (SPTM's network R, the paper's encoder.)
 
 PAIRS_AT_ONCE = 1 << 17
 """Pairs of codes that pass the head together where all are compared with all: of more the memory would not hold."""
@@ -279,8 +281,6 @@ class Reachability(nn.Module):
         return reachability_loss(scores, torch.from_numpy(pairs.near).to(scores.device))
 
 
-# ---- R, the retrieval network: is one observation within a few decisions of the other? (SPTM, Savinov et al., 2018)
-
 ENCODE_AT_ONCE = 1_024
 """Observations that are encoded together; of more the memory would not hold what is in between."""
 
@@ -293,16 +293,16 @@ class RetrievalNetwork(nn.Module):
         self.encoder, self.dim = feature_network(shape, config.encoder, config.dim)
         self.head = ReachabilityHead(self.dim, config.hidden, config.layers)
 
-    def forward(self, triplets: Tensor, strangers: int = 0) -> Tensor:
-        """Scores [(2 + strangers) B, 2] of far and near, given [3, B, ...]: of some with those near, with those far,
-        and with what is near to others of the batch."""
+    def forward(self, triplets: Tensor, extra_negatives: int = 0) -> Tensor:
+        """Scores [(2 + extra_negatives) B, 2] of far and near, given [3, B, ...]: of some with those near, with
+        those far, and with what is near to others of the batch."""
         some, near, far = self.encoder(triplets.flatten(0, 1)).chunk(3)
-        others = [near, far, *(near.roll(places, 0) for places in range(1, strangers + 1))]
+        others = [near, far, *(near.roll(places, 0) for places in range(1, extra_negatives + 1))]
         scores: Tensor = self.head(torch.cat([torch.cat([some, other], dim=1) for other in others]))
         return scores
 
 
-class Retrieval(Trained[RetrievalNetwork]):
+class Retrieval(LearnedNetwork[RetrievalNetwork]):
     """R, its optimiser and its gradient step."""
 
     def __init__(self, config: RetrievalConfig, spec: EnvSpec, seed: int, device: torch.device | str) -> None:
@@ -336,19 +336,19 @@ class Retrieval(Trained[RetrievalNetwork]):
         with self.precision():
             return self.network.head.rows(first, second)
 
-    def update(self, triplets: Tensor, strangers: int = 0) -> Metrics:
+    def update(self, triplets: Tensor, extra_negatives: int = 0) -> Metrics:
         """One gradient step on observations [3, B, ...]: some, others near them and others far from them, which are
-        B positive pairs and B negative ones (`WalkReplay.triplets` draws them); and `strangers` B more negative ones of
-        the same observations, which only the head sees again. Metrics are of the first two."""
+        B positive pairs and B negative ones (`WalkReplay.triplets` draws them); and `extra_negatives` B more
+        negative ones of the same observations, which only the head sees again. Metrics are of the first two."""
         count = triplets.shape[1]
-        near = torch.arange((2 + strangers) * count, device=self.device) < count
+        near = torch.arange((2 + extra_negatives) * count, device=self.device) < count
 
         def judged() -> tuple[Tensor, dict[str, Tensor]]:
-            scores = self.network(triplets, strangers)
+            scores = self.network(triplets, extra_negatives)
             even = reachability_loss(scores[: 2 * count], near[: 2 * count])
-            return (reachability_loss(scores, near)[0], even[1]) if strangers else even
+            return (reachability_loss(scores, near)[0], even[1]) if extra_negatives else even
 
-        return self.descend(judged)
+        return self.gradient_step(judged)
 
 
 class FixedCodes:
@@ -382,27 +382,22 @@ class ReachabilityField:
         return np.asarray(self._retrieval.reachable(views, others).cpu().numpy())
 
 
-# ---- L, the locomotion network: which action leads from here to there? (SPTM, Savinov et al., 2018)
-#
-# It is inverse dynamics over a few decisions: what was seen before, what is seen now and what was seen a little later
-# give the action that was taken now.
-
 VIEWS = 3
 """Previous, current and goal."""
 
-ODDS = "probability"
-"""What `Chooser.odds` are called."""
+PROBABILITY = "probability"
+"""What `ActionSampler.odds` are called."""
 
 
 @dataclass(frozen=True)
-class Chases:
+class ActionExamples:
     """A moment of a walk with the one before it and one a little later."""
 
     walks: Array  # [B]
     times: Array  # [3, B] decisions since the walk's start: previous, current, goal
 
 
-class ChaseDraw:
+class ActionExampleDraw:
     """Draws batches of them from walks of equal length."""
 
     def __init__(self, config: LocomotionConfig, walks: int, length: int) -> None:
@@ -410,12 +405,12 @@ class ChaseDraw:
         require(length >= 2, f"Walks must have at least 2 moments for locomotion, got {length}.")
         self._config, self._walks, self._length = config, walks, length
 
-    def __call__(self, rng: np.random.Generator) -> Chases:
+    def __call__(self, rng: np.random.Generator) -> ActionExamples:
         """One batch; a walk's first moment is its own previous one."""
         walks = rng.integers(self._walks, size=self._config.batch_size)
         now = rng.integers(self._length - 1, size=len(walks))
         goals = now + 1 + rng.integers(np.minimum(self._config.ahead, self._length - 1 - now))
-        return Chases(walks, np.stack([np.maximum(now - 1, 0), now, goals]))
+        return ActionExamples(walks, np.stack([np.maximum(now - 1, 0), now, goals]))
 
 
 def side_by_side(views: Tensor) -> Tensor:
@@ -430,7 +425,7 @@ def locomotion_loss(scores: Tensor, actions: Tensor) -> tuple[Tensor, dict[str, 
     return loss, {"loss": loss.detach(), "accuracy": accuracy}
 
 
-class Locomotion(Trained[Module]):
+class Locomotion(LearnedNetwork[Module]):
     """L, its optimiser and its gradient step."""
 
     def __init__(self, config: LocomotionConfig, spec: EnvSpec, seed: int, device: torch.device | str) -> None:
@@ -459,17 +454,17 @@ class Locomotion(Trained[Module]):
     def update(self, views: Tensor, actions: Array) -> Metrics:
         """One gradient step on the observations [3, B, ...] and actions [B] of `WalkReplay.action_examples`."""
         taken = to_device(actions, self.device)
-        return self.descend(lambda: locomotion_loss(self.network(side_by_side(views)), taken))
+        return self.gradient_step(lambda: locomotion_loss(self.network(side_by_side(views)), taken))
 
 
-class Chooser:
-    """Asks L for actions, and remembers what it asked last: whoever wants the odds pays for them afterwards."""
+class ActionSampler:
+    """Draws actions from L, and keeps what it gave L last: probabilities are computed only when they are asked for."""
 
     def __init__(self, locomotion: Locomotion, rng: np.random.Generator) -> None:
         self._locomotion, self._rng = locomotion, rng
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Another decision begins."""
         self._envs: list[int] = []
         self._views: Tensor | None = None
@@ -479,7 +474,7 @@ class Chooser:
         self._envs, self._views = list(envs), views
         return self._locomotion.draw(views, self._rng)
 
-    def odds(self, env: int) -> tuple[float, ...]:
+    def probabilities(self, env: int) -> tuple[float, ...]:
         """The probability of each action in this decision; empty where L was not asked."""
         if self._views is None or env not in self._envs:
             return ()
@@ -487,7 +482,7 @@ class Chooser:
         return tuple(chances[self._envs.index(env)].tolist())
 
 
-class LastViews:
+class PreviousObservations:
     """What each environment showed at the decision before: L wants to see movement."""
 
     def __init__(self, spec: EnvSpec, device: torch.device) -> None:
@@ -521,9 +516,6 @@ class LastViews:
         """Take up arrays made by `state`."""
         self._rows = torch.from_numpy(state["last_views"].copy()).to(self._rows.device)
         self._known = state["last_views_known"].copy()
-
-
-# ---- R and L together, as the methods that need both start, train and keep them.
 
 
 def take_networks(path: str, arrays: dict[str, Array], networks: Iterable[Retrieval | Locomotion]) -> None:
@@ -574,12 +566,12 @@ class Networks:
         assert self._replay is not None
         retrieval, locomotion = self.config.retrieval, self.config.locomotion
         triplets = self._replay.triplets(self._rng, retrieval.batch_size // 2, retrieval.near, retrieval.far)
-        chases = self._replay.action_examples(self._rng, locomotion.batch_size, locomotion.ahead)
+        examples = self._replay.action_examples(self._rng, locomotion.batch_size, locomotion.ahead)
         metrics = Metrics()
         if triplets is not None:
-            metrics |= self.retrieval.update(triplets, self.config.strangers)
-        if chases is not None:
-            metrics |= self.locomotion.update(*chases)
+            metrics |= self.retrieval.update(triplets, self.config.extra_negatives)
+        if examples is not None:
+            metrics |= self.locomotion.update(*examples)
         steps = self.retrieval.gradient_steps + self.locomotion.gradient_steps
         return metrics | {"train/gradient_steps": float(steps)}
 
@@ -600,9 +592,6 @@ class Networks:
             self._replay.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
         self._due = state.counters["due"]
-
-
-# ---- Nodes of a memory and goals as they look: R says what is near, L which way to go.
 
 
 @dataclass(frozen=True)
@@ -636,12 +625,12 @@ class NodeViews:
         return cls(to_device(state["observations"], device), to_device(state["features"], device))
 
 
-class Sights:
-    """Several environments among nodes, each with a goal or without."""
+class NodeWalker:
+    """Several environments among the nodes of a memory: how near these are by R, and the way to one of them by L."""
 
     def __init__(self, networks: tuple[Retrieval, Locomotion], spec: EnvSpec, rng: np.random.Generator) -> None:
-        self._retrieval, self._chooser = networks[0], Chooser(networks[1], rng)
-        self._views = LastViews(spec, self._retrieval.device)
+        self._retrieval, self._sampler = networks[0], ActionSampler(networks[1], rng)
+        self._views = PreviousObservations(spec, self._retrieval.device)
         self._goals: dict[int, tuple[Tensor, Tensor]] = {}  # what the goal looks like, and its features
 
     def begin(self, env_index: int, goal: Observation | None, nodes: NodeViews) -> Array | None:
@@ -655,7 +644,7 @@ class Sights:
         self._goals[env_index] = (picture, features[0])
         return self._retrieval.reachable(features, nodes.features)[0].cpu().numpy()
 
-    def look(self, observations: Array, env_indices: Array, nodes: NodeViews) -> tuple[Tensor, Array, Array]:
+    def nearness(self, observations: Array, env_indices: Array, nodes: NodeViews) -> tuple[Tensor, Array, Array]:
         """Previous and current observations [2, B, ...], R of these with all nodes [B, N], and with their goals [B], 0
         where there is none."""
         views, envs = self._views.push(observations, env_indices), env_indices.tolist()
@@ -665,13 +654,13 @@ class Sights:
         has_goal = np.array([env in self._goals for env in envs])
         return views, chances[:, : len(nodes)], np.where(has_goal, chances[:, len(nodes) :].diagonal(), 0.0)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Another decision begins."""
-        self._chooser.forget()
+        self._sampler.clear()
 
-    def odds(self, env_index: int) -> tuple[float, ...]:
+    def probabilities(self, env_index: int) -> tuple[float, ...]:
         """The probability of each action in this decision; empty where L was not asked."""
-        return self._chooser.odds(env_index)
+        return self._sampler.probabilities(env_index)
 
     def walk(
         self, views: Tensor, env_indices: Array, targets: Sequence[int | None], nodes: NodeViews
@@ -683,13 +672,13 @@ class Sights:
         envs = env_indices.tolist()
         wanted = torch.stack([self._picture(envs[row], targets[row], nodes) for row in rows])
         asked = torch.cat([views[:, rows], wanted.unsqueeze(0)])
-        return rows, self._chooser.draw(asked, [envs[row] for row in rows])
+        return rows, self._sampler.draw(asked, [envs[row] for row in rows])
 
     def _picture(self, env: int, target: int | None, nodes: NodeViews) -> Tensor:
         return self._goals[env][0] if target == GOAL else nodes.observations[target]
 
     def write_state(self, state: AgentState) -> None:
-        """What was seen last; goals are a policy's business."""
+        """What was seen last; goals belong to a policy."""
         state.replay |= self._views.state()
 
     def read_state(self, state: AgentState) -> None:

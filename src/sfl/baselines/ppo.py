@@ -1,4 +1,8 @@
-"""A policy and its value over one shared trunk."""
+"""Proximal policy optimisation (Schulman et al., 2017): an actor-critic improved on what it did itself.
+
+In this order: the network, a policy and its value over one shared trunk; rollouts, what the policy did since it was
+last improved; advantages, the loss, and the improvement. Episodic Curiosity is built on it.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +77,6 @@ class ActorCritic(nn.Module):
         return self.policy(features), self.value(features).squeeze(1)
 
 
-# ---- What a policy did since it was last improved: decisions of all environments, on the device, in the order of
-# time.
-
-
 @dataclass(frozen=True)
 class Decisions:
     """What one batch of environments saw, and what the policy made of it."""
@@ -88,7 +88,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Experience:
+class KnownSteps:
     """Steps whose reward is known, environments side by side; beyond `counts` an environment has none."""
 
     steps: Decisions  # each [T, E, ...]
@@ -127,13 +127,13 @@ class Rollouts:
 
     def reward(self, env_indices: Array, rewards: Tensor) -> None:
         """What the last decisions of these environments earned, [B]; their episodes go on."""
-        self._settle(env_indices, rewards, False)
+        self._set_reward(env_indices, rewards, False)
 
     def end(self, env_indices: Array) -> None:
         """The episodes of these environments are over; the last decision earns nothing."""
-        self._settle(env_indices, torch.zeros(len(env_indices), device=self._device), True)
+        self._set_reward(env_indices, torch.zeros(len(env_indices), device=self._device), True)
 
-    def _settle(self, env_indices: Array, rewards: Tensor, ended: bool) -> None:
+    def _set_reward(self, env_indices: Array, rewards: Tensor, ended: bool) -> None:
         at = self._places(self._known, env_indices)
         self._rewards.index_put_(at, rewards)
         self._ended.index_put_(at, torch.full((), ended, device=self._device))
@@ -152,7 +152,7 @@ class Rollouts:
         at = to_device(np.stack([rows[env_indices], env_indices]), self._device)
         return at[0], at[1]
 
-    def take(self) -> Experience:
+    def take_known(self) -> KnownSteps:
         """All steps whose reward is known; decisions that wait for theirs stay."""
         counts, length = self._known.copy(), int(self._known.max())
         steps = Decisions(
@@ -162,7 +162,7 @@ class Rollouts:
             self._values[:length].clone(),
         )
         next_values, ended = self._values[1 : length + 1].clone(), self._ended[:length].clone()
-        taken = Experience(steps, next_values, self._rewards[:length].clone(), ended, counts)
+        taken = KnownSteps(steps, next_values, self._rewards[:length].clone(), ended, counts)
         waiting = np.flatnonzero(self._decided > self._known)
         row, env = self._places(self._known, waiting)
         for part in (self._seen, self._actions, self._log_probs, self._values):
@@ -192,10 +192,7 @@ class Rollouts:
         }
 
 
-# ---- Proximal policy optimisation (Schulman et al., 2017): an actor-critic improved on what it did itself.
-
-
-def advantages(taken: Experience, gamma: float, trace: float) -> Tensor:
+def advantages(taken: KnownSteps, gamma: float, trace: float) -> Tensor:
     """Generalized advantage estimation (Schulman et al., 2016), [T, E]; 0 beyond an environment's steps.
 
     A_t = d_t + gamma * lambda * A_(t+1) with d_t = r_t + gamma * V(s_(t+1)) - V(s_t); nothing passes an episode's end.
@@ -249,7 +246,7 @@ class PPO:
         self._size = max(1, config.horizon * spec.env_count // config.minibatches)
         self.gradient_steps = 0
 
-    def improve(self, taken: Experience, env_steps: int) -> Metrics:
+    def improve(self, taken: KnownSteps, env_steps: int) -> Metrics:
         """Some passes over what the policy did; `env_steps` says how far the run is."""
         config, left = self.config, self.share_left(env_steps)
         self._optimiser.param_groups[0]["lr"], clip = config.learning_rate * left, config.clip * left
@@ -266,7 +263,7 @@ class PPO:
         decay = self.config.decay_steps
         return max(0.0, 1.0 - env_steps / decay) if decay else 1.0
 
-    def _minibatches(self, taken: Experience) -> Iterator[Minibatch]:
+    def _minibatches(self, taken: KnownSteps) -> Iterator[Minibatch]:
         """Passes in random order; what is left of a pass when minibatches of full size are made is not used in it."""
         gained = advantages(taken, self.config.gamma, self.config.trace)
         steps, returns = taken.steps, gained + taken.steps.values
@@ -324,7 +321,7 @@ def decide(network: ActorCritic, observations: Tensor, draws: Tensor) -> Decisio
 
 
 @torch.no_grad()
-def chances(network: ActorCritic, observations: Tensor) -> Tensor:
+def action_probabilities(network: ActorCritic, observations: Tensor) -> Tensor:
     """The probabilities [B, A] that `decide` draws by."""
     return functional.softmax(network(network.see(observations))[0], dim=1)
 

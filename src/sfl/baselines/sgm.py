@@ -1,5 +1,10 @@
-"""Sparse graphical memory: observations that are perceptually and by their neighbours the same become one node
-(Emmons, Jain, Laskin et al., 2020).
+"""Sparse graphical memory (Emmons, Jain, Laskin et al., NeurIPS 2020).
+
+How alike two observations are: the chance, by the retrieval network R, that they are a few decisions apart; their
+distance is 1 less that. Nodes: observations of some walks that are not the same, by R and by two-way consistency, as a
+node there is. Edges: between nodes at a small distance, to the nearest of each, until an attempt to walk one fails.
+
+In this order: which observations merge, edges and their cleanup, the memory, the policy, the agent.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ import torch
 
 from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import SGMConfig, SparseConfig
-from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, Trail
+from sfl.baselines.networks import PROBABILITY, Locomotion, NodeViews, NodeWalker, ReachabilityField, Retrieval
+from sfl.baselines.walks import FillingPhase, RecordedWalks
 from sfl.method.edges import Edges, k_nearest_mask, pair_key
 from sfl.method.landmarks import LandmarkSet
 from sfl.method.navigator import Navigator, Outcomes
@@ -62,14 +67,6 @@ def without_failed(edges: Edges, failed: Collection[tuple[int, int]]) -> Edges:
     return edges.keep(~np.isin(pair_key(edges.sources, edges.targets), keys))
 
 
-# ---- Sparse graphical memory (Emmons, Jain, Laskin et al., NeurIPS 2020).
-#
-# How alike are two observations: the chance, by the retrieval network R, that they are a few decisions apart; their
-# distance is 1 less that. Which become nodes: those of some walks that are not the same, by R and by two-way
-# consistency, as a node there is. When is there an edge: between nodes at a small distance, to the nearest of each,
-# until an attempt to walk it fails.
-
-
 @dataclass
 class SparseMemory:
     """The nodes, and the edges that have not failed."""
@@ -79,15 +76,15 @@ class SparseMemory:
     planner: Planner
 
     @classmethod
-    def build(cls, trail: Trail, retrieval: Retrieval, config: SparseConfig) -> SparseMemory:
+    def build(cls, recorded: RecordedWalks, retrieval: Retrieval, config: SparseConfig) -> SparseMemory:
         """The sparse graph of everything remembered so far."""
-        seen = trail.remembered()
+        seen = recorded.sorted()
         views = NodeViews.of(seen.observations, retrieval)
         distance = 1.0 - retrieval.reachable(views.features, views.features).cpu().numpy()
         chosen = choose_nodes(distance, config)
         nodes = LandmarkSet(max(1, len(chosen)))
         for origin in seen.origin[chosen].tolist():
-            nodes.add(origin, trail.decisions)
+            nodes.add(origin, recorded.decisions)
         edges = sparse_edges(distance[np.ix_(chosen, chosen)], config)
         return cls(views.at(chosen), nodes, Planner(edges))
 
@@ -125,7 +122,7 @@ class SGMPolicy(ReachabilityField):
     ) -> None:
         self.memory = memory
         self._config, self._spec, self._rng = config, spec, rng
-        self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
+        self._retrieval, self._walker = networks[0], NodeWalker(networks, spec, rng)
         self._navigators: dict[int, Navigator] = {}
         self.outcomes = Outcomes()
         self._decisions: dict[int, Decision] = {}
@@ -134,16 +131,16 @@ class SGMPolicy(ReachabilityField):
         """To a goal, or to one random node after the other."""
         navigator = self._navigators.setdefault(env_index, Navigator(self._config.navigator, self.outcomes))
         self._decisions.pop(env_index, None)
-        to_goal = self._sights.begin(env_index, goal, self.memory.views)
+        to_goal = self._walker.begin(env_index, goal, self.memory.views)
         navigator.begin(None if to_goal is None else np.argsort(-to_goal, kind="stable")[: self._config.links])
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: where the agent is, which node is next, and by L the way there."""
-        self._sights.forget()
+        self._walker.clear()
         actions, nodes = self._rng.integers(self._spec.action_count, size=len(env_indices)), self.memory.views
-        views, near, goal_near = self._sights.look(observations, env_indices, nodes)
+        views, near, goal_near = self._walker.nearness(observations, env_indices, nodes)
         targets = [self._step(env, near[row], goal_near[row]) for row, env in enumerate(env_indices.tolist())]
-        walking, drawn = self._sights.walk(views, env_indices, targets, nodes)
+        walking, drawn = self._walker.walk(views, env_indices, targets, nodes)
         actions[walking] = drawn
         return actions
 
@@ -177,8 +174,8 @@ class SGMPolicy(ReachabilityField):
         return self._decisions.get(env_index, Decision())
 
     def action_values(self, env_index: int) -> Decision:
-        """`explain` with the odds of the actions."""
-        return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
+        """`explain` with the probabilities of the actions."""
+        return replace(self.explain(env_index), values=self._walker.probabilities(env_index), values_name=PROBABILITY)
 
     def localized(self, env_indices: Array) -> list[int]:
         """The nodes at which environments took themselves to be at their last decision."""
@@ -188,14 +185,14 @@ class SGMPolicy(ReachabilityField):
     def write_state(self, state: AgentState) -> None:
         """Trips under way and what was seen last."""
         state.counters["trips"] = [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
-        self._sights.write_state(state)
+        self._walker.write_state(state)
 
     def read_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         for env, *numbers in state.counters["trips"]:
             self._navigators[env] = Navigator(self._config.navigator, self.outcomes)
             self._navigators[env].load_state(numbers)
-        self._sights.read_state(state)
+        self._walker.read_state(state)
 
 
 class SGMAgent:
@@ -206,16 +203,16 @@ class SGMAgent:
 
     def __init__(self, config: SGMConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec = config, spec
-        self.gathering = Gathering(config, spec, seed, device)
-        self._cleaner: SGMPolicy | None = None  # made when the trail is full, which is forgotten then
+        self.filling = FillingPhase(config, spec, seed, device)
+        self._cleaner: SGMPolicy | None = None  # made when enough is recorded, and the walks are dropped
         self._tally = {"decisions": 0, "localized": 0, "trips": 0, "reached": 0, "removed": 0}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
-        """In training all episodes are for the memory; to walk to a goal is a policy's business."""
+        """In training every episode is for the memory: goals are for policies."""
         if self._cleaner is not None:
             self._cleaner.begin_episode(env_index, None)
         else:
-            self.gathering.begin_episode(env_index)
+            self.filling.begin_episode(env_index)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """At random, or as the explorer does, until the memory is full; then to random nodes."""
@@ -227,7 +224,7 @@ class SGMAgent:
             self._tally["decisions"] += len(env_indices)
             self._tally["localized"] += len(places)
             return actions
-        return self.gathering.act(observations, env_indices)
+        return self.filling.act(observations, env_indices)
 
     def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
@@ -236,7 +233,7 @@ class SGMAgent:
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""
         if self._cleaner is None:
-            self.gathering.observe(transitions)
+            self.filling.observe(transitions)
 
     def update(self) -> Metrics:
         """Learn, make the graph when the memory is full, and clean it afterwards."""
@@ -247,19 +244,19 @@ class SGMAgent:
             self._tally["reached"] += sum(outcomes.trips)
             outcomes.clear()
             return self._metrics(self._cleaner.memory)
-        metrics = self.gathering.learn()
-        if self.gathering.trail.is_full:
+        metrics = self.filling.learn()
+        if self.filling.recorded.is_full:
             self._start_cleaning(self._now())
         return metrics
 
     def _start_cleaning(self, memory: SparseMemory) -> SGMPolicy:
         """From the next decision on; episodes under way go on."""
-        both = self.gathering.networks.retrieval, self.gathering.networks.locomotion
-        cleaner = SGMPolicy(self.config, memory, both, self.spec, self.gathering.rng)
+        both = self.filling.networks.retrieval, self.filling.networks.locomotion
+        cleaner = SGMPolicy(self.config, memory, both, self.spec, self.filling.rng)
         for env in range(self.spec.env_count):
             cleaner.begin_episode(env, None)
         self._cleaner = cleaner
-        self.gathering.forget()
+        self.filling.clear()
         return cleaner
 
     def _metrics(self, memory: SparseMemory) -> Metrics:
@@ -277,26 +274,26 @@ class SGMAgent:
         """The graph, or before the memory is full that of what there is."""
         if self._cleaner is not None:
             return self._cleaner.memory
-        return SparseMemory.build(self.gathering.trail, self.gathering.networks.retrieval, self.config.sparse)
+        return SparseMemory.build(self.filling.recorded, self.filling.networks.retrieval, self.config.sparse)
 
     def policy(self, seed: int) -> SGMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
         rng = spawn(seed, ["policy"])["policy"]
-        return SGMPolicy(self.config, replace(self._now()), self.gathering.frozen(), self.spec, rng)
+        return SGMPolicy(self.config, replace(self._now()), self.filling.frozen(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
         state = AgentState(graph=self._now().state())
-        self.gathering.write_state(state, full=self._cleaner is not None)
+        self.filling.write_state(state, full=self._cleaner is not None)
         state.counters["tally"] = dict(self._tally)
         if self._cleaner is not None:
             self._cleaner.write_state(state)
         return state
 
     def load_state_dict(self, state: AgentState) -> None:
-        """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
+        """Take up a state made by `state_dict`; a slim copy, which has no walks, acts by the graph that it has."""
         self._tally = dict(state.counters["tally"])
-        if self.gathering.read_state(state):
-            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.gathering.networks.device))
+        if self.filling.read_state(state):
+            cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.filling.networks.device))
             if "last_views" in state.replay:
                 cleaner.read_state(state)

@@ -1,4 +1,11 @@
-"""SPTM's graph: neighbours in time are joined, and so are the moments that look most like each other's company."""
+"""Semi-parametric topological memory (Savinov, Dosovitskiy, Koltun, ICLR 2018).
+
+How alike two observations are: the chance, by the retrieval network R, that they are a few decisions apart. Nodes:
+every so many decisions one, of walks made for it; walks that begin with one view share their first. Edges: between
+neighbours in time, and shortcuts between the pairs that R, smoothed along both walks, finds nearest.
+
+In this order: shortcuts, the memory that they complete, the way of one environment to its goal, the policy, the agent.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +18,8 @@ import torch
 
 from sfl.api import GOAL, AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.config import GuideConfig, ShortcutConfig, SPTMConfig
-from sfl.baselines.networks import ODDS, Locomotion, NodeViews, ReachabilityField, Retrieval, Sights
-from sfl.baselines.walks import Gathering, Trail
+from sfl.baselines.networks import PROBABILITY, Locomotion, NodeViews, NodeWalker, ReachabilityField, Retrieval
+from sfl.baselines.walks import FillingPhase, RecordedWalks
 from sfl.errors import NoRouteError
 from sfl.method.edges import Edges, pair_key, split_key
 from sfl.method.planner import Planner, Route
@@ -58,7 +65,7 @@ def find_shortcuts(scores: Array, walks: Array, window: int, distance: int, coun
     starts, stops = (np.searchsorted(walks, walks, side=side) for side in ("left", "right"))
     before, after = nodes - starts, stops - 1 - nodes  # nodes of the same walk
     best_scores, best_keys = np.zeros(0, even.dtype), np.zeros(0, np.int64)
-    for begin, end in _walk_ranges(walks):
+    for begin, end in _ranges_of_walks(walks):
         median = smoothed(even, walks, range(begin, end), window)
         apart = nodes - nodes[begin:end, None]
         seen = 1 + sum(np.minimum(np.minimum.outer(ends[begin:end], ends), window) for ends in (before, after))
@@ -72,7 +79,7 @@ def find_shortcuts(scores: Array, walks: Array, window: int, distance: int, coun
     return np.stack(split_key(np.sort(best_keys)), axis=1)
 
 
-def _walk_ranges(walks: Array) -> list[tuple[int, int]]:
+def _ranges_of_walks(walks: Array) -> list[tuple[int, int]]:
     changes = np.flatnonzero(walks[1:] != walks[:-1]) + 1
     return list(pairwise([0, *changes.tolist(), len(walks)])) if len(walks) else []
 
@@ -85,17 +92,9 @@ def unit_edges(size: int, pairs: Array) -> Edges:
     return Edges(size, sources, targets, np.ones(len(keys), np.int64), np.ones(len(keys)))
 
 
-# ---- Semi-parametric topological memory (Savinov, Dosovitskiy, Koltun, ICLR 2018).
-#
-# How alike are two observations: the chance, by the retrieval network R, that they are a few decisions apart. Which
-# become nodes: every so many decisions one, of walks made for it; walks that begin with one view share their first.
-# When is there an edge: between neighbours in time, and between the pairs that R, smoothed along both walks, finds
-# nearest.
-
-
 @dataclass(frozen=True)
-class Memory:
-    """The nodes and how they are joined."""
+class WalkGraph:
+    """The memory: nodes and how they are joined."""
 
     views: NodeViews
     origin: Array  # [N]
@@ -103,9 +102,9 @@ class Memory:
     planner: Planner
 
     @classmethod
-    def build(cls, trail: Trail, retrieval: Retrieval, config: ShortcutConfig) -> Memory:
+    def build(cls, recorded: RecordedWalks, retrieval: Retrieval, config: ShortcutConfig) -> WalkGraph:
         """The graph of everything remembered so far."""
-        seen = trail.remembered()
+        seen = recorded.sorted()
         views = NodeViews.of(seen.observations, retrieval)
         scores = retrieval.reachable(views.features, views.features).cpu().numpy()
         shortcuts = find_shortcuts(scores, seen.walks, config.window, config.distance, config.count)
@@ -122,7 +121,7 @@ class Memory:
         return {"origin": self.origin, "walks": self.walks, **self.views.state(), **self.planner.edges.state()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Array], device: torch.device) -> Memory:
+    def from_state(cls, state: dict[str, Array], device: torch.device) -> WalkGraph:
         """Take up arrays made by `state`."""
         origin, views = state["origin"], NodeViews.from_state(state, device)
         return cls(views, origin, state["walks"], Planner(Edges.from_state(len(origin), state)))
@@ -229,33 +228,33 @@ class SPTMPolicy(ReachabilityField):
     def __init__(
         self,
         config: GuideConfig,
-        memory: Memory,
+        memory: WalkGraph,
         networks: tuple[Retrieval, Locomotion],
         spec: EnvSpec,
         rng: np.random.Generator,
     ) -> None:
         self._config, self._memory, self._spec, self._rng = config, memory, spec, rng
-        self._retrieval, self._sights = networks[0], Sights(networks, spec, rng)
+        self._retrieval, self._walker = networks[0], NodeWalker(networks, spec, rng)
         self._guides: dict[int, Guide] = {}
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
         """A new episode to this goal; without one it is a random walk."""
         self._guides.pop(env_index, None)
-        to_goal = self._sights.begin(env_index, goal, self._memory.views)
+        to_goal = self._walker.begin(env_index, goal, self._memory.views)
         if to_goal is not None:
             self._guides[env_index] = Guide(self._config, self._memory.planner, self._memory.walks, to_goal)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B]: localize, plan, choose a waypoint, ask L for the way there."""
-        self._sights.forget()
+        self._walker.clear()
         actions = self._rng.integers(self._spec.action_count, size=len(env_indices))
         rows = np.array([row for row, env in enumerate(env_indices.tolist()) if env in self._guides], np.int64)
         if not len(rows):
             return actions
         envs, nodes = env_indices[rows], self._memory.views
-        views, near, goal_near = self._sights.look(observations[rows], envs, nodes)
+        views, near, goal_near = self._walker.nearness(observations[rows], envs, nodes)
         targets = [self._guides[env].step(near[row], float(goal_near[row])) for row, env in enumerate(envs.tolist())]
-        walking, drawn = self._sights.walk(views, envs, targets, nodes)
+        walking, drawn = self._walker.walk(views, envs, targets, nodes)
         actions[rows[walking]] = drawn
         return actions
 
@@ -264,8 +263,8 @@ class SPTMPolicy(ReachabilityField):
         return self._guides[env_index].explanation() if env_index in self._guides else Decision()
 
     def action_values(self, env_index: int) -> Decision:
-        """`explain` with the odds of the actions."""
-        return replace(self.explain(env_index), values=self._sights.odds(env_index), values_name=ODDS)
+        """`explain` with the probabilities of the actions."""
+        return replace(self.explain(env_index), values=self._walker.probabilities(env_index), values_name=PROBABILITY)
 
 
 class SPTMAgent:
@@ -273,16 +272,16 @@ class SPTMAgent:
 
     def __init__(self, config: SPTMConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self.config, self.spec = config, spec
-        self.gathering = Gathering(config, spec, seed, device)
-        self._memory: Memory | None = None  # made when the trail is full, which is forgotten then
+        self.filling = FillingPhase(config, spec, seed, device)
+        self._memory: WalkGraph | None = None  # made when enough is recorded, and the walks are dropped
 
     def begin_episode(self, env_index: int, goal: Observation | None) -> None:
-        """In training all episodes are for the memory; to walk to a goal is a policy's business."""
-        self.gathering.begin_episode(env_index)
+        """In training every episode is for the memory: goals are for policies."""
+        self.filling.begin_episode(env_index)
 
     def act(self, observations: Array, env_indices: Array) -> Array:
         """At random, or as the explorer does."""
-        return self.gathering.act(observations, env_indices)
+        return self.filling.act(observations, env_indices)
 
     def explain(self, env_index: int) -> Decision:
         """There is nothing behind a step of exploration."""
@@ -291,17 +290,17 @@ class SPTMAgent:
     def observe(self, transitions: Transitions) -> None:
         """Remember, and keep to learn from, until the memory is full."""
         if self._memory is None:
-            self.gathering.observe(transitions)
+            self.filling.observe(transitions)
 
     def update(self) -> Metrics:
         """Learn from what was observed, and make the graph when the memory is full."""
         if self._memory is not None:
             return self._counts(len(self._memory.origin))
-        metrics = self.gathering.learn()
-        nodes = len(self.gathering.trail)
-        if self.gathering.trail.is_full:
+        metrics = self.filling.learn()
+        nodes = len(self.filling.recorded)
+        if self.filling.recorded.is_full:
             self._memory = self._now()
-            self.gathering.forget()
+            self.filling.clear()
             nodes = len(self._memory.origin)
         return metrics | self._counts(nodes)
 
@@ -309,24 +308,24 @@ class SPTMAgent:
         edges = 0 if self._memory is None else len(self._memory.planner.edges.weights)
         return {"graph/landmark_count": float(nodes), "graph/edge_count": float(edges)}
 
-    def _now(self) -> Memory:
+    def _now(self) -> WalkGraph:
         """The graph, or before the memory is full that of what there is."""
         if self._memory is not None:
             return self._memory
-        return Memory.build(self.gathering.trail, self.gathering.networks.retrieval, self.config.shortcuts)
+        return WalkGraph.build(self.filling.recorded, self.filling.networks.retrieval, self.config.shortcuts)
 
     def policy(self, seed: int) -> SPTMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
         rng = spawn(seed, ["policy"])["policy"]
-        return SPTMPolicy(self.config.guide, self._now(), self.gathering.frozen(), self.spec, rng)
+        return SPTMPolicy(self.config.guide, self._now(), self.filling.frozen(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
         state = AgentState(graph=self._now().state())
-        self.gathering.write_state(state, full=self._memory is not None)
+        self.filling.write_state(state, full=self._memory is not None)
         return state
 
     def load_state_dict(self, state: AgentState) -> None:
-        """Take up a state made by `state_dict`; a slim copy, which has no trail, acts by the graph that it has."""
-        by_graph = self.gathering.read_state(state)
-        self._memory = Memory.from_state(state.graph, self.gathering.networks.device) if by_graph else None
+        """Take up a state made by `state_dict`; a slim copy, which has no walks, acts by the graph that it has."""
+        by_graph = self.filling.read_state(state)
+        self._memory = WalkGraph.from_state(state.graph, self.filling.networks.device) if by_graph else None

@@ -1,4 +1,8 @@
-"""What was seen on some walks, in its order: the memory that SPTM and SGM make their graphs of."""
+"""The first phase of SPTM and SGM: walks whose observations, in their order, are what a graph is made of.
+
+First the recorded walks, then the phase that records them: at random or as Episodic Curiosity explores, while the
+networks R and L learn, if they do. Raw observations to learn from are kept by `replay.store.WalkReplay`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ import numpy as np
 import torch
 
 from sfl.api import AgentState, Array, EnvSpec, Metrics, Policy, Transitions
-from sfl.baselines.config import GatheringConfig, TrailConfig
+from sfl.baselines.config import FillingConfig, WalksConfig
 from sfl.baselines.networks import Locomotion, Networks, Retrieval
 from sfl.seeding import generator_state, restore_generator, spawn
 
 
 @dataclass(frozen=True)
-class Remembered:
+class WalkObservations:
     """Observations, walk by walk and in the order of time."""
 
     observations: Array  # [N, ...]
@@ -25,10 +29,10 @@ class Remembered:
         return len(self.walks)
 
 
-class Trail:
+class RecordedWalks:
     """Collects observations of all environments until there are as many decisions as wanted."""
 
-    def __init__(self, config: TrailConfig, spec: EnvSpec) -> None:
+    def __init__(self, config: WalksConfig, spec: EnvSpec) -> None:
         self._config, self._spec = config, spec
         self.decisions = 0
         self._walks = np.arange(spec.env_count)  # the walk that each environment is on
@@ -60,14 +64,14 @@ class Trail:
                 self._walks[env], self._times[env] = self._walk_count, 0
                 self._walk_count += 1
 
-    def remembered(self) -> Remembered:
-        """All of it, sorted."""
+    def sorted(self) -> WalkObservations:
+        """All observations, walk by walk."""
         walks, times, origin = np.array(self._rows, np.int64).reshape(-1, 3).T
         order = np.lexsort((times, walks))
         kept = [self._observations[place] for place in order]
         shape, kind = self._spec.observation_shape, self._spec.observation_dtype
         observations = np.stack(kept) if kept else np.zeros((0, *shape), kind)
-        return Remembered(observations, walks[order], origin[order])
+        return WalkObservations(observations, walks[order], origin[order])
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
@@ -88,17 +92,14 @@ class Trail:
         self.decisions, self._walk_count = (int(number) for number in state["trail_counts"])
 
 
-# ---- The time in which a memory fills, as SPTM and SGM spend it: walks, from which the networks learn if they do.
+class FillingPhase:
+    """Walks at random, or as an explorer does, until enough is recorded."""
 
-
-class Gathering:
-    """Walks at random, or as an explorer does, until the trail is full."""
-
-    def __init__(self, config: GatheringConfig, spec: EnvSpec, seed: int, device: str) -> None:
+    def __init__(self, config: FillingConfig, spec: EnvSpec, seed: int, device: str) -> None:
         self._config, self._spec = config, spec
         self.networks = Networks(config, spec, seed, torch.device(device))
         self.rng = spawn(seed, ["act"])["act"]
-        self.trail = Trail(config.memory, spec)
+        self.recorded = RecordedWalks(config.memory, spec)
         self._explorer: Policy | None = None
         self._observed = 0
 
@@ -121,7 +122,7 @@ class Gathering:
         """Remember, and keep to learn from."""
         self._observed += len(transitions.env_indices)
         self.networks.observe(transitions)
-        self.trail.observe(transitions)
+        self.recorded.observe(transitions)
 
     def learn(self) -> Metrics:
         """The networks' gradient steps that are due."""
@@ -132,24 +133,24 @@ class Gathering:
         """Copies of both networks that later learning does not change."""
         return self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
 
-    def forget(self) -> None:
-        """The graph is made: what it was made of is needed no more."""
-        self.trail = Trail(self._config.memory, self._spec)
+    def clear(self) -> None:
+        """Drop the recorded walks: the graph is made of them."""
+        self.recorded = RecordedWalks(self._config.memory, self._spec)
 
     def write_state(self, state: AgentState, full: bool) -> None:
-        """Networks, generator and the trail; `full`: the graph is made, and the trail forgotten."""
+        """Networks, generator and the recorded walks; `full`: the graph is made, and the walks are dropped."""
         state.generators["act"] = generator_state(self.rng)
         self.networks.write_state(state)
-        state.counters |= {"full": full, "remembered": self.trail.decisions}
+        state.counters |= {"full": full, "remembered": self.recorded.decisions}
         if not full:
-            state.replay |= self.trail.state()
+            state.replay |= self.recorded.state()
 
     def read_state(self, state: AgentState) -> bool:
         """Everything that `write_state` wrote. True: act by the state's graph, because it is made or because the state
-        is a slim copy, which has no trail to make one of."""
+        is a slim copy, which has no recorded walks to make one of."""
         self.networks.read_state(state)
         restore_generator(self.rng, state.generators["act"])
         if state.counters["full"]:
             return True
-        self.trail.load_state(state.replay)
-        return bool(self.trail.decisions != state.counters["remembered"])
+        self.recorded.load_state(state.replay)
+        return bool(self.recorded.decisions != state.counters["remembered"])

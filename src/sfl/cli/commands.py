@@ -79,6 +79,11 @@ def train(args: Sequence[str]) -> int:
 def configure(args: Sequence[str]) -> tuple[Any, Any]:
     """The words of `sfl train`, place first, as an experiment and the rest of the options."""
     from sfl import experiments
+    from sfl.old_names import new_option
+
+    for old, new in [(word, new_option(word)) for word in args[1:] if new_option(word) != word]:
+        note(f"{old} has a new name: {new}")
+    args = [args[0], *map(new_option, args[1:])]
 
     sizes = parse(TrainOptions, [word for word in args[1:] if word not in ("-h", "--help")], "sfl train", strict=False)
     experiment = experiments.get(args[0], sizes.agent_name)

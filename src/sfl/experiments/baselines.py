@@ -31,7 +31,7 @@ TUNED = f"runs/{{}}-controller/seed-0000/checkpoints/last/{PRETRAINED}"
 """The same as the controller's first run has tuned them to a maze and a spawn."""
 
 GUIDE = GuideConfig(local_threshold=0.5, global_threshold=0.7, waypoint_threshold=0.7)
-"""SPTM's thresholds are for an R that is not taught with strangers; one that is says less of the same views."""
+"""SPTM's thresholds are for an R that is not taught with extra negatives; one that is says less of the same views."""
 
 ALSO_CONTROLLED: tuple[tuple[Spawn, str], ...] = (("random", "test-1"),)
 """Where networks are tuned for the appendix on EC alone: the table of random spawn has no such maze."""
@@ -59,7 +59,7 @@ def random_maze(spawn: Spawn, maze: str | None = None) -> Experiment:
 def controller_maze(spawn: Spawn, maze: str) -> Experiment:
     """The visual controller: 4M steps of random walks tune both networks to the maze, one example for 4 steps."""
     retrieval, locomotion = RetrievalConfig(batch_size=256), LocomotionConfig(batch_size=256)
-    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 1_024, strangers=15)
+    agent = ControllerConfig(PRETRAINED, retrieval, locomotion, updates_per_step=1 / 1_024, extra_negatives=15)
     train = TrainConfig(4_000_000, env_count=128, eval_every=2_000_000, checkpoint_every=2_000_000, log_every=10_000)
     env = DoomConfig(maze, spawn=spawn, max_steps=500 if spawn == "random" else 2_500)
     return Experiment(f"{maze_place(spawn, maze)}-controller", env, agent, train, maze_tasks(spawn))

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from sfl.api import Array, EnvSpec
 from sfl.baselines.networks import (
     VIEWS,
-    ChaseDraw,
-    Chases,
+    ActionExampleDraw,
+    ActionExamples,
     Locomotion,
     ReachabilityDraw,
     Retrieval,
@@ -137,7 +137,7 @@ def _retrieval_loss(
 
 
 def _locomotion_loss(recipe: NetworkRecipe, network: nn.Module, walks: Walks, rng: np.random.Generator) -> LossOfBatch:
-    draw = ChaseDraw(recipe.locomotion, len(walks.mazes), walks.length)
+    draw = ActionExampleDraw(recipe.locomotion, len(walks.mazes), walks.length)
 
     def judge() -> Judged:
         chases = draw(rng)
@@ -278,20 +278,20 @@ def _retrieval_rows(retrieval: Retrieval, walks: Walks, maze: str, judgement: Ne
 
 def _locomotion_rows(locomotion: Locomotion, walks: Walks, maze: str, judgement: NetworkJudgement) -> list[NetworkRow]:
     ahead, name = judgement.locomotion.ahead, f"chases/{maze}"
-    chases = even_chases(judgement.chases, ahead, walks, spawn(judgement.seed, [name])[name])
+    chases = even_action_examples(judgement.chases, ahead, walks, spawn(judgement.seed, [name])[name])
     parts = (slice(start, start + AT_ONCE) for start in range(0, len(chases.walks), AT_ONCE))
-    batches = (Chases(chases.walks[part], chases.times[:, part]) for part in parts)
+    batches = (ActionExamples(chases.walks[part], chases.times[:, part]) for part in parts)
     chosen = torch.cat([locomotion.scores(walks.take(batch)).argmax(1) for batch in batches]).cpu().numpy()
     right = chosen == walks.actions[chases.walks, chases.times[1]]
     away, chance = chases.times[2] - chases.times[1], 1 / len(ACTIONS)
     return [_network_row(maze, "locomotion", str(far), right[away == far], chance) for far in range(1, ahead + 1)]
 
 
-def even_chases(count: int, ahead: int, walks: Walks, rng: np.random.Generator) -> Chases:
+def even_action_examples(count: int, ahead: int, walks: Walks, rng: np.random.Generator) -> ActionExamples:
     """Moments of walks with goals 1 to `ahead` decisions on, as many of each distance."""
     away = 1 + np.arange(count) % ahead
     chosen, now = rng.integers(len(walks.frames), size=count), rng.integers(walks.length - away)
-    return Chases(chosen, np.stack([np.maximum(now - 1, 0), now, now + away]))
+    return ActionExamples(chosen, np.stack([np.maximum(now - 1, 0), now, now + away]))
 
 
 def _network_row(maze: str, network: Name, case: str, right: Array, chance: float) -> NetworkRow:

@@ -246,7 +246,8 @@ def require_settings(run: RunFolder, source: Path, noted: Mapping[str, Any]) -> 
     """The settings are those that a checkpoint was made with, as far as it and this version know of them."""
     found, noted = settings_of(*read_config(run.path)), _by_present_names(noted)
     for name, value in found.items():
-        if name in noted and noted[name] != value:
+        of_a_part = name.endswith(".kind") and name.count(".") > 1  # which class that is, the whole's class says
+        if name in noted and noted[name] != value and not of_a_part:
             raise CheckpointError(
                 f"{run.config} says {name} {value!r:.60}, and checkpoint {source} was made with {noted[name]!r:.60}; "
                 "put that back, or train a new run with the other."

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfl.api import Agent, Array
-from sfl.baselines.config import ORACLE, TrailConfig
+from sfl.baselines.config import ORACLE, WalksConfig
 from sfl.baselines.ec import ExplorerPolicy
 from sfl.baselines.sgm import SGMAgent
 from sfl.baselines.sptm import SPTMAgent
@@ -59,12 +59,12 @@ def lend_explorer(
     explorer = find_explorer(agent.config.memory, env, seed, device, None if saved is None else saved["checkpoint"])
     if saved is not None:
         restore_generator(explorer.policy.rng, saved["generator"])
-    agent.gathering.explore_with(explorer.policy)
+    agent.filling.explore_with(explorer.policy)
     return explorer
 
 
 def find_explorer(
-    config: TrailConfig, env: EnvConfig, seed: int, device: str, checkpoint: str | None = None
+    config: WalksConfig, env: EnvConfig, seed: int, device: str, checkpoint: str | None = None
 ) -> Explorer:
     """The frozen policy of the run that a configuration names, in the checkpoint that it names or in this one."""
     import torch

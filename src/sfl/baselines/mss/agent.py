@@ -1,4 +1,8 @@
-"""Where each environment goes in training: led by the planner to a landmark, or straight to a state seen before."""
+"""Mapping State Space (Huang, Liu and Su, 2019): a universal value function as policy and distance, and a map.
+
+In training the planner and the bare policy take turns: the one leads to a landmark of the map, the other walks straight
+to a state of the replay, and everything seen trains the value function. First those goals, then the agent.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from torch import Tensor
 from sfl.api import AgentState, Array, Decision, EnvSpec, Metrics, Observation, Transitions
 from sfl.baselines.mss.config import MSSConfig
 from sfl.baselines.mss.map import LandmarkMap, farthest_points
-from sfl.baselines.mss.policy import Chart, FrozenPolicy, Pilot
+from sfl.baselines.mss.policy import DrawnMap, FrozenPolicy, MapPolicy
 from sfl.baselines.mss.states import Experience, FrameExperience, GridExperience
 from sfl.baselines.mss.value import UVFA, UVFALearner
 from sfl.errors import CheckpointError
@@ -24,8 +28,8 @@ from sfl.seeding import draw_seed, generator_state, restore_generator, spawn
 PLAN, WALK = 0, 1
 
 
-class Errands:
-    """Two goals for every environment, of which each decision follows one."""
+class TrainingGoals:
+    """Two goals for every environment, one for the planner and one for the bare policy; each decision follows one."""
 
     def __init__(self, config: MSSConfig, blank: Tensor, count: int, rng: np.random.Generator) -> None:
         """`blank` [1, ...]: any state."""
@@ -37,18 +41,18 @@ class Errands:
         self._age = np.zeros(count, np.int64)  # decisions of the episode so far
         self.trips = self.arrivals = 0
 
-    def begin_episode(self, env: int, goal: Tensor | None, chart: Chart | None, network: UVFA) -> None:
+    def begin_episode(self, env: int, goal: Tensor | None, drawn_map: DrawnMap | None, network: UVFA) -> None:
         """New goals, unless there is one that was asked for."""
         self.trips += int(not self._stale[PLAN, env] and not self._given[env])
         self._age[env], self._stale[:, env], self._given[env] = 0, True, goal is not None
         if goal is not None:
             self.goals[PLAN, env] = goal[0]
             self._stale[PLAN, env] = False
-            if chart is not None:
-                self.onward[env] = chart.to_goals(goal, network)[0]
+            if drawn_map is not None:
+                self.onward[env] = drawn_map.to_goals(goal, network)[0]
 
     def planned(self, envs: Array) -> Array:
-        """[B] bool: which decisions the planner makes, each with its share or all of a phase; one older from here."""
+        """[B] bool: which decisions the planner makes, by chance or in phases; counts the decisions of the episodes."""
         if not self._config.cycle_steps:
             planned = self._rng.random(len(envs)) < self._config.plan_share
         else:
@@ -63,14 +67,14 @@ class Errands:
         self.trips += int((~self._stale[PLAN, envs]).sum())
         self._stale[:, envs] = True
 
-    def renew(self, envs: Array, chart: Chart, draw: Callable[[int], Tensor], network: UVFA) -> None:
+    def renew(self, envs: Array, drawn_map: DrawnMap, draw: Callable[[int], Tensor], network: UVFA) -> None:
         """Draw the goals that are due: a landmark for the planner, a state of the replay for the bare policy."""
         led, walking = envs[self._stale[PLAN, envs]], envs[self._stale[WALK, envs]]
         if len(led):
-            picks = self._rng.integers(len(chart.landmarks), size=len(led))
-            goals = chart.landmarks.index_select(0, to_device(picks, chart.landmarks.device))
+            picks = self._rng.integers(len(drawn_map.landmarks), size=len(led))
+            goals = drawn_map.landmarks.index_select(0, to_device(picks, drawn_map.landmarks.device))
             self.goals[PLAN].index_copy_(0, to_device(led, goals.device), goals)
-            self.onward[led] = chart.to_goals(goals, network)
+            self.onward[led] = drawn_map.to_goals(goals, network)
         if len(walking):
             goals = draw(len(walking))
             self.goals[WALK].index_copy_(0, to_device(walking, goals.device), goals)
@@ -82,16 +86,16 @@ class Errands:
         return flat.index_select(0, to_device(kinds * self.goals.shape[1] + envs, flat.device))
 
     def arrive(self, envs: Array, planned: Array, arrived: Array) -> None:
-        """Whoever is there goes elsewhere next, unless it was sent."""
+        """Environments that have arrived get another goal, unless this one was asked for."""
         done = arrived & ~self._given[envs]
         self._stale[PLAN, envs[done & planned]] = True
         self._stale[WALK, envs[done & ~planned]] = True
         self.trips += int((done & planned).sum())
         self.arrivals += int((done & planned).sum())
 
-    def rechart(self, chart: Chart, network: UVFA) -> None:
-        """There is another map."""
-        self.onward = chart.to_goals(self.goals[PLAN], network)
+    def redraw(self, drawn_map: DrawnMap, network: UVFA) -> None:
+        """The map was drawn anew."""
+        self.onward = drawn_map.to_goals(self.goals[PLAN], network)
 
     def state(self) -> dict[str, Array]:
         """Plain arrays."""
@@ -110,9 +114,6 @@ class Errands:
         self.onward, self._stale = state["errand_onward"].copy(), state["errand_stale"].copy()
         self._given, self._age = state["errand_given"].copy(), state["errand_age"].copy()
         self.trips, self.arrivals = state["errand_tally"].tolist()
-
-
-# ---- MSS in training: the planner and the bare policy take turns, and everything seen trains the value function.
 
 
 class MSSAgent:
@@ -134,10 +135,10 @@ class MSSAgent:
             )
             pairs = PairNetwork(self.experience.dim, config.uvfa.hidden, spec.action_count, config.uvfa.batch_norm)
             self.learner = UVFALearner(config.uvfa, UVFA(self.experience.encoder, pairs), self._device)
-        self._pilot = Pilot(self.learner.network, self.experience.perception, self._rng)
+        self._by_map = MapPolicy(self.learner.network, self.experience.perception, self._rng)
         blank = self.experience.perception.goal_state(np.zeros(spec.observation_shape, spec.observation_dtype))
-        self._errands = Errands(config, blank, spec.env_count, self._rng)
-        self.chart: Chart | None = None
+        self._goals = TrainingGoals(config, blank, spec.env_count, self._rng)
+        self.drawn_map: DrawnMap | None = None
         self._origin = self._visits = np.zeros(0, np.int64)  # of the landmarks
         self._blank = blank[:0].clone()
         self.env_steps = self._new = 0  # steps learned from, and those observed since
@@ -153,7 +154,7 @@ class MSSAgent:
         perception = self.experience.perception
         perception.begin_episode(env_index)
         state = None if goal is None else perception.goal_state(goal)
-        self._errands.begin_episode(env_index, state, self.chart, self.learner.network)
+        self._goals.begin_episode(env_index, state, self.drawn_map, self.learner.network)
         self._explanations[env_index] = Decision()
 
     @torch.no_grad()
@@ -161,21 +162,21 @@ class MSSAgent:
         """Random at first; then by the map to a landmark, or straight to any state, with a share of random actions."""
         states = self.experience.perception.perceive(observations, env_indices)
         actions = self._rng.integers(self.spec.action_count, size=len(env_indices))
-        if self.chart is None:
+        if self.drawn_map is None:
             return actions
-        planned = self._errands.planned(env_indices)
-        self._errands.renew(env_indices, self.chart, self.experience.draw_states, self.learner.network)
-        goals = self._errands.goals_of(env_indices, planned)
-        decision = self._pilot.decide(self.chart, states, goals, self._errands.onward[env_indices], planned)
-        self._errands.arrive(env_indices, planned, decision.arrived)
+        planned = self._goals.planned(env_indices)
+        self._goals.renew(env_indices, self.drawn_map, self.experience.draw_states, self.learner.network)
+        goals = self._goals.goals_of(env_indices, planned)
+        decision = self._by_map.decide(self.drawn_map, states, goals, self._goals.onward[env_indices], planned)
+        self._goals.arrive(env_indices, planned, decision.arrived)
         for env, explanation in zip(env_indices.tolist(), decision.explanations, strict=True):
             self._explanations[env] = explanation
             if explanation.localized is not None:
                 self._visits[explanation.localized] += 1
                 self._seen[1] += 1
         self._seen[0] += int(planned.sum())
-        slips = self._rng.random(len(env_indices)) < self.config.train_epsilon
-        return np.where(slips, actions, decision.actions)
+        exploratory = self._rng.random(len(env_indices)) < self.config.train_epsilon
+        return np.where(exploratory, actions, decision.actions)
 
     def observe_poses(self, poses: Array, next_poses: Array) -> None:
         """Where the step that `observe` gets next truly began and ended; for the oracle only."""
@@ -198,7 +199,7 @@ class MSSAgent:
         self._due -= count
         metrics = self._learn(count) if count else {}
         every = config.map.redraw_every
-        if self.chart is None or self.env_steps // every > before // every:
+        if self.drawn_map is None or self.env_steps // every > before // every:
             self._draw_map()
         return metrics | self._map_metrics()
 
@@ -226,15 +227,15 @@ class MSSAgent:
         chosen = farthest_points(apart.cpu().numpy(), config.landmarks)
         landmarks = states.index_select(0, to_device(chosen, states.device))
         self._origin, self._visits = origin[chosen], np.zeros(len(chosen), np.int64)
-        self.chart = Chart.of(landmarks, self.learner.network, config)
-        self._errands.rechart(self.chart, self.learner.network)
+        self.drawn_map = DrawnMap.of(landmarks, self.learner.network, config)
+        self._goals.redraw(self.drawn_map, self.learner.network)
 
     def policy(self, seed: int) -> FrozenPolicy:
         """A frozen copy for evaluation, whose map is as the network sees it now."""
         network, perception = copy.deepcopy(self.learner.network), self.experience.frozen()
-        chart = None if self.chart is None else Chart.of(self.chart.landmarks, network, self.config.map)
-        pilot = Pilot(network, perception, spawn(seed, ["policy"])["policy"])
-        return FrozenPolicy(pilot, perception, chart, self.config.eval_epsilon, self.spec.action_count)
+        drawn_map = None if self.drawn_map is None else DrawnMap.of(self.drawn_map.landmarks, network, self.config.map)
+        by_map = MapPolicy(network, perception, spawn(seed, ["policy"])["policy"])
+        return FrozenPolicy(by_map, perception, drawn_map, self.config.eval_epsilon, self.spec.action_count)
 
     def explain(self, env_index: int) -> Decision:
         """What the last action of this environment was for."""
@@ -243,20 +244,20 @@ class MSSAgent:
     def _map_metrics(self) -> Metrics:
         return {
             "graph/landmark_count": float(len(self._origin)),
-            "graph/edge_count": 0.0 if self.chart is None else float(self.chart.map.edge_count),
+            "graph/edge_count": 0.0 if self.drawn_map is None else float(self.drawn_map.map.edge_count),
             "graph/localized": self._seen[1] / max(1, self._seen[0]),
-            "explore/frontier_trips": float(self._errands.trips),
-            "explore/waypoint_reached": self._errands.arrivals / max(1, self._errands.trips),
+            "explore/frontier_trips": float(self._goals.trips),
+            "explore/waypoint_reached": self._goals.arrivals / max(1, self._goals.trips),
         }
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs."""
-        learner, chart = self.learner, self.chart
+        learner, drawn_map = self.learner, self.drawn_map
         generators = {"act": generator_state(self._rng), "replay": generator_state(self._replay_rng)}
-        drawn = LandmarkMap(np.zeros((0, 0)), self.config.map) if chart is None else chart.map
+        drawn = LandmarkMap(np.zeros((0, 0)), self.config.map) if drawn_map is None else drawn_map.map
         graph = {
-            "landmarks": (self._blank if chart is None else chart.landmarks).cpu().numpy().copy(),
-            "straight": np.zeros((0, 0)) if chart is None else chart.straight,
+            "landmarks": (self._blank if drawn_map is None else drawn_map.landmarks).cpu().numpy().copy(),
+            "straight": np.zeros((0, 0)) if drawn_map is None else drawn_map.straight,
             "origin": self._origin.copy(),
             "visits": self._visits.copy(),
         }
@@ -264,7 +265,7 @@ class MSSAgent:
             networks=module_state(learner.network, "uvfa") | module_state(learner.target, "target"),
             optimisers=adam_state(learner.optimiser, "uvfa"),
             replay=self.experience.state(),
-            graph=graph | drawn.arrays() | self._errands.state(),
+            graph=graph | drawn.arrays() | self._goals.state(),
             generators=generators,
             counters={
                 "env_steps": self.env_steps,
@@ -290,10 +291,10 @@ class MSSAgent:
         restore_generator(self._rng, state.generators["act"])
         restore_generator(self._replay_rng, state.generators["replay"])
         self._origin, self._visits = graph["origin"].copy(), graph["visits"].copy()
-        self.chart = None
+        self.drawn_map = None
         if len(self._origin):
             landmarks = to_device(graph["landmarks"].copy(), self._device)
-            self.chart = Chart(landmarks, graph["straight"], LandmarkMap(graph["straight"], self.config.map))
-        self._errands.load_state(graph)
+            self.drawn_map = DrawnMap(landmarks, graph["straight"], LandmarkMap(graph["straight"], self.config.map))
+        self._goals.load_state(graph)
         self.env_steps, self._due = counters["env_steps"], counters["due"]
         learner.gradient_steps, self._seen = counters["gradient_steps"], list(counters["seen"])

@@ -18,8 +18,8 @@ from sfl.fast.cuda import Fetched, tensor_cores, to_device
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Landmarks, and the map of them."""
+class DrawnMap:
+    """A map as it was drawn: its landmarks, and the values between them."""
 
     landmarks: Tensor  # [L, ...] states
     straight: Array  # [L, L] values from each straight to each other
@@ -27,7 +27,7 @@ class Chart:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, landmarks: Tensor, network: UVFA, config: MapConfig) -> Chart:
+    def of(cls, landmarks: Tensor, network: UVFA, config: MapConfig) -> DrawnMap:
         """The map of these landmarks by what a network says now."""
         features = network.embed(landmarks)
         with tensor_cores(features.device):
@@ -44,43 +44,43 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the pilot would do in B environments."""
+class Decisions:
+    """What to do in B environments."""
 
     actions: Array  # [B]
     arrived: Array  # [B] bool: the state counts as the goal
     explanations: list[Decision]
 
 
-class Pilot:
+class MapPolicy:
     """Chooses between walking straight to a goal and walking to a landmark on the way."""
 
     def __init__(self, network: UVFA, perception: Perception, rng: np.random.Generator) -> None:
         self.network, self.rng, self._perception = network, rng, perception
 
     @torch.no_grad()
-    def decide(self, chart: Chart, states: Tensor, goals: Tensor, onward: Array, planned: Array) -> Choice:
+    def decide(self, drawn_map: DrawnMap, states: Tensor, goals: Tensor, onward: Array, planned: Array) -> Decisions:
         """Where `planned` [B], go by the map, whose values from landmarks to the goals are `onward` [B, L]."""
         count, by_map = len(states), bool(planned.any())
-        features = self.network.embed(torch.cat([states, goals, chart.landmarks] if by_map else [states, goals]))
+        features = self.network.embed(torch.cat([states, goals, drawn_map.landmarks] if by_map else [states, goals]))
         here, ends, landmarks = features[:count], features[count : 2 * count], features[2 * count :]
         with tensor_cores(features.device):
             columns = [self._perception.same(states, goals), *self.network.best_each(here, ends)]
             if by_map:
-                at = self._perception.same_as_any(states, chart.landmarks)
+                at = self._perception.same_as_any(states, drawn_map.landmarks)
                 columns += [at, *(part.mT for part in self.network.best(here, landmarks))]
         numbers = Fetched(torch.cat([column.float().view(-1, count) for column in columns])).wait().double().numpy()
         arrived, value, action = numbers[0] > 0, numbers[1], numbers[2].astype(np.int64)
         if not by_map:
-            return Choice(action, arrived, [Decision() for _ in range(count)])
+            return Decisions(action, arrived, [Decision() for _ in range(count)])
         reached, values, actions = np.split(numbers[3:], 3)  # [L, B] each
-        chosen, worth = chart.map.choose(values.T, reached.T > 0, value, onward, self.rng)
+        chosen, worth = drawn_map.map.choose(values.T, reached.T > 0, value, onward, self.rng)
         towards = np.concatenate([actions, action[None]])[chosen, np.arange(count)].astype(np.int64)
         explanations = [Decision() for _ in range(count)]
         for row in np.flatnonzero(planned).tolist():
-            thought = explain(values[:, row], chart.map.config.clip, int(chosen[row]), worth[row])
+            thought = explain(values[:, row], drawn_map.map.config.clip, int(chosen[row]), worth[row])
             explanations[row] = replace(thought, arrived=bool(arrived[row]))
-        return Choice(np.where(planned, towards, action), arrived, explanations)
+        return Decisions(np.where(planned, towards, action), arrived, explanations)
 
 
 def explain(values: Array, clip: float, chosen: int, worth: float) -> Decision:
@@ -100,9 +100,11 @@ class FrozenPolicy:
 
     score, score_range = "value", (-math.inf, 0.0)
 
-    def __init__(self, pilot: Pilot, perception: Perception, chart: Chart | None, epsilon: float, actions: int) -> None:
-        self._pilot, self._perception, self._chart = pilot, perception, chart
-        self._rng, self._epsilon, self._action_count = pilot.rng, epsilon, actions
+    def __init__(
+        self, by_map: MapPolicy, perception: Perception, drawn_map: DrawnMap | None, epsilon: float, actions: int
+    ) -> None:
+        self._by_map, self._perception, self._drawn_map = by_map, perception, drawn_map
+        self._rng, self._epsilon, self._action_count = by_map.rng, epsilon, actions
         self._goals: dict[int, tuple[Tensor, Array]] = {}  # states and the values of the ways from landmarks to them
         self._explanations: dict[int, Decision] = {}
         self._states: dict[int, Tensor] = {}  # [1, ...] from which the last decisions were made
@@ -113,27 +115,27 @@ class FrozenPolicy:
         self._perception.begin_episode(env_index)
         self._goals.pop(env_index, None)
         self._explanations.pop(env_index, None)
-        if goal is not None and self._chart is not None:
+        if goal is not None and self._drawn_map is not None:
             state = self._perception.goal_state(goal).clone()
-            self._goals[env_index] = state, self._chart.to_goals(state, self._pilot.network)[0]
+            self._goals[env_index] = state, self._drawn_map.to_goals(state, self._by_map.network)[0]
 
     @torch.no_grad()
     def act(self, observations: Array, env_indices: Array) -> Array:
         """Actions [B] on the way to each environment's goal."""
         states = self._perception.perceive(observations, env_indices)
         actions = self._rng.integers(self._action_count, size=len(env_indices))
-        slips = self._rng.random(len(env_indices)) < self._epsilon
+        exploratory = self._rng.random(len(env_indices)) < self._epsilon
         envs = env_indices.tolist()
         rows = np.array([row for row, env in enumerate(envs) if env in self._goals], np.int64)
-        if self._chart is None or not len(rows):
+        if self._drawn_map is None or not len(rows):
             return actions
         goals, onward = zip(*(self._goals[envs[row]] for row in rows), strict=True)
         chosen = states.index_select(0, to_device(rows, states.device))
         planned = np.ones(len(rows), bool)
-        decision = self._pilot.decide(self._chart, chosen, torch.cat(goals), np.stack(onward), planned)
+        decision = self._by_map.decide(self._drawn_map, chosen, torch.cat(goals), np.stack(onward), planned)
         self._explanations |= dict(zip((envs[row] for row in rows), decision.explanations, strict=True))
         self._states = dict(zip((envs[row] for row in rows), chosen.split(1), strict=True))
-        actions[rows] = np.where(slips[rows], actions[rows], decision.actions)
+        actions[rows] = np.where(exploratory[rows], actions[rows], decision.actions)
         return actions
 
     def explain(self, env_index: int) -> Decision:
@@ -144,11 +146,11 @@ class FrozenPolicy:
     def action_values(self, env_index: int) -> Decision:
         """`explain` with minus the steps that each action leaves to the target."""
         explained = self.explain(env_index)
-        if env_index not in self._states or self._chart is None or explained.target is None:
+        if env_index not in self._states or self._drawn_map is None or explained.target is None:
             return explained
         target = explained.target
-        end = self._goals[env_index][0] if target == GOAL else self._chart.landmarks[target : target + 1]
-        network = self._pilot.network
+        end = self._goals[env_index][0] if target == GOAL else self._drawn_map.landmarks[target : target + 1]
+        network = self._by_map.network
         with tensor_cores(end.device):
             steps = network.pairs(network.embed(self._states[env_index]), network.embed(end))[0]
         return replace(explained, values=tuple((-steps).tolist()), values_name="minus the steps left")
@@ -157,7 +159,7 @@ class FrozenPolicy:
     def embed(self, observations: Array) -> Array:
         """Features [N, F] of observations [N, ...]."""
         states = torch.cat([self._perception.goal_state(row) for row in observations])
-        return np.asarray(self._pilot.network.embed(states).float().cpu().numpy())
+        return np.asarray(self._by_map.network.embed(states).float().cpu().numpy())
 
     @torch.no_grad()
     def compare(self, embedded: Array, references: Array) -> Array:
@@ -165,4 +167,4 @@ class FrozenPolicy:
         device = self._perception.device
         views, goals = to_device(embedded, device), to_device(references, device)
         with tensor_cores(device):
-            return np.asarray(self._pilot.network.best(views, goals)[0].float().cpu().numpy())
+            return np.asarray(self._by_map.network.best(views, goals)[0].float().cpu().numpy())
