@@ -19,7 +19,7 @@ PAGE = "docs/guides/reproduce.md"
 def test_every_table_has_a_line_with_its_seeds_and_a_word_in_the_help(name: str) -> None:
     seeds = "" if name == ALL else str(TABLES[name].seeds)
     assert re.search(rf"^\| `{name}` \| [^|]+ \| {seeds} ?\|", read(PAGE), re.MULTILINE)
-    assert name in read("src/sfl/cli/reproduce.py")
+    assert name in read("src/sfl/cli/commands.py")
 
 
 def test_every_option_is_explained() -> None:
