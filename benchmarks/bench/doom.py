@@ -51,7 +51,7 @@ SPANS: dict[str, list[tuple[type, str]]] = {
     "encode": [(FeatureStacks, "push")],
     "localize and plan": [(SFLAgent, "act")],
     "replay": [(SFLAgent, "observe")],
-    "learn": [(SFLAgent, "update"), (FrameRepresentation, "catch_up")],
+    "learn": [(SFLAgent, "update"), (FrameRepresentation, "learn_due")],
 }
 """The methods that make up each part. The clock is this process's: with a GPU, all waiting for it is in "localize and
 plan", which ends with the one answer that is waited for."""
@@ -270,7 +270,7 @@ def _parts(loop: DoomLoop, bench: DoomBench) -> list[Row]:
 
     def learn() -> int:
         source.update(loop.agent.env_steps, decisions)
-        source.catch_up()
+        source.learn_due()
         return TOGETHER
 
     def repeated(action: Callable[[], object]) -> Callable[[], int]:

@@ -221,7 +221,7 @@ def test_state_comes_back_exactly() -> None:
     play(first, np.eye(2), 3, config)
     state = AgentState()
     first.write_state(state)
-    second.read_state(state)
+    second.load_state(state)
     for ppo in (first, second):
         play(ppo, np.eye(2), 2, config)
     pairs = zip(first.network.parameters(), second.network.parameters(), strict=True)

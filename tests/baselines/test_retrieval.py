@@ -93,12 +93,12 @@ def test_the_loss_is_the_mean_over_all_pairs_extra_negatives_included() -> None:
 
 def test_the_state_goes_on_alike_and_a_frozen_copy_stays() -> None:
     retrieval, rng = taught(3), np.random.default_rng(1)
-    frozen, view = retrieval.frozen(), line_views(np.array([3]))
+    frozen, view = retrieval.snapshot(), line_views(np.array([3]))
     before = frozen.features(view)
     state = AgentState()
     retrieval.write_state(state)
     other = Retrieval(CONFIG, LINE, 5, "cpu")
-    other.read_state(copy.deepcopy(state))
+    other.load_state(copy.deepcopy(state))
     triplets = line_replay(100).triplets(rng, 8, 2, 5)
     assert triplets is not None
     assert retrieval.update(triplets) == other.update(triplets)

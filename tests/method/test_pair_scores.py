@@ -64,7 +64,7 @@ def test_halves_are_not_changed_by_comparing_them() -> None:
 
 
 def test_landmarks_are_known_by_psi_and_by_what_the_metric_compares() -> None:
-    retrieval = Retrieval(RetrievalConfig(hidden=8, layers=2, dim=6), EnvSpec((6,), "float32", 2), 0, "cpu").frozen()
+    retrieval = Retrieval(RetrievalConfig(hidden=8, layers=2, dim=6), EnvSpec((6,), "float32", 2), 0, "cpu").snapshot()
     retrieval.network.head = make_head(2)
     r = Reachability(retrieval)
     psi, places, states = torch.nn.functional.normalize(codes(4, 5), dim=1), codes(4, 3), codes(3, 4)

@@ -129,10 +129,10 @@ def test_networks_alone_bring_every_observation_and_its_psi_back(dtype: str) -> 
     other = TabularRepresentation(config, spec)
     other.write_state(fresh)
     assert fresh.networks["tabular.observations"].shape == (0, seen[0].nbytes)
-    other.read_state(AgentState(networks=state.networks, replay=fresh.replay))  # a slim copy has no counts
+    other.load_state(AgentState(networks=state.networks, replay=fresh.replay))  # a slim copy has no counts
     assert other.psi(seen).equal(representation.psi(seen))
     assert not other.psi(seen).equal(TabularRepresentation(config, spec).psi(seen))
-    other.read_state(state)
+    other.load_state(state)
     again = AgentState()
     other.write_state(again)
     assert_same_state(state, again)

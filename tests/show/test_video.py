@@ -90,7 +90,11 @@ def stage(run: LoadedRun) -> tuple[Painter, Any]:
 
 def test_frames_show_what_the_agent_thinks(small_run: Path) -> None:
     painter, goal = stage(load_run(small_run, device="cpu"))
-    thoughts = [Decision(), Decision(0, 1, (0, 1, GOAL)), Decision(1, GOAL, (0, 1, GOAL))]
+    thoughts = [
+        Decision(),
+        Decision(localized=0, target=1, route=(0, 1, GOAL)),
+        Decision(localized=1, target=GOAL, route=(0, 1, GOAL)),
+    ]
     frames = [painter.frame(goal, thought, 0, None, None) for thought in thoughts]
     frames.append(painter.frame(goal, thoughts[-1], 0, None, "reached"))
     assert len({frame.shape for frame in frames}) == 1

@@ -85,7 +85,7 @@ class ControllerAgent(ControllerPolicy):
 
     def policy(self, seed: int) -> ControllerPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
-        frozen = self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
+        frozen = self.networks.retrieval.snapshot(), self.networks.locomotion.snapshot()
         return ControllerPolicy(frozen, self.spec, spawn(seed, ["policy"])["policy"])
 
     def state_dict(self) -> AgentState:
@@ -96,5 +96,5 @@ class ControllerAgent(ControllerPolicy):
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`."""
-        self.networks.read_state(state)
+        self.networks.load_state(state)
         restore_generator(self._rng, state.generators["act"])

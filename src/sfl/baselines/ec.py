@@ -212,7 +212,7 @@ class EpisodicCuriosityAgent:
 
     def policy(self, seed: int) -> ExplorerPolicy:
         """The actor as it is now; it goes exploring whatever the goal."""
-        return ExplorerPolicy(self._ppo.frozen(), spawn(seed, ["policy"])["policy"], self._device)
+        return ExplorerPolicy(self._ppo.snapshot(), spawn(seed, ["policy"])["policy"], self._device)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs."""
@@ -231,9 +231,9 @@ class EpisodicCuriosityAgent:
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`."""
         restore_generator(self._rng, state.generators["act"])
-        self.networks.read_state(state)
+        self.networks.load_state(state)
         self._codes = FixedCodes(self.networks.retrieval)
-        self._ppo.read_state(state)
+        self._ppo.load_state(state)
         self._rollouts.load_state(state.replay)
         self._memory.load_state(state.replay)
         counters = state.counters

@@ -73,7 +73,7 @@ class LearnedNetwork(Generic[Network]):
         self._optimiser = make_adam(self.network, learning_rate, EPSILON)
         self.gradient_steps = 0
 
-    def frozen(self) -> Self:
+    def snapshot(self) -> Self:
         """A copy that later learning does not change."""
         other = copy.copy(self)
         other.network = copy.deepcopy(self.network).requires_grad_(False)
@@ -113,7 +113,7 @@ class LearnedNetwork(Generic[Network]):
         state.optimisers |= adam_state(self._optimiser, self.name)
         state.counters[f"{self.name}_gradient_steps"] = self.gradient_steps
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         self.take(state.networks)
         load_adam(self._optimiser, self.name, state.optimisers)
@@ -584,10 +584,10 @@ class Networks:
         state.generators["replay"] = generator_state(self._rng)
         state.counters["due"] = self._due
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
-        self.retrieval.read_state(state)
-        self.locomotion.read_state(state)
+        self.retrieval.load_state(state)
+        self.locomotion.load_state(state)
         if self._replay is not None:
             self._replay.load_state(state.replay)
         restore_generator(self._rng, state.generators["replay"])
@@ -681,6 +681,6 @@ class NodeWalker:
         """What was seen last; goals belong to a policy."""
         state.replay |= self._views.state()
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         self._views.load_state(state.replay)

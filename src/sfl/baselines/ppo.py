@@ -290,7 +290,7 @@ class PPO:
         self._optimiser.step()
         return torch.stack([error.detach(), entropy.detach(), clipped])
 
-    def frozen(self) -> ActorCritic:
+    def snapshot(self) -> ActorCritic:
         """A copy of the network that later learning does not change."""
         return copy.deepcopy(self.network).requires_grad_(False)
 
@@ -301,7 +301,7 @@ class PPO:
         state.generators["ppo"] = generator_state(self._rng)
         state.counters["ppo_gradient_steps"] = self.gradient_steps
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote; without an optimiser the network still acts."""
         load_module(self.network, "ppo", state.networks)
         if state.optimisers:

@@ -187,12 +187,12 @@ class SGMPolicy(ReachabilityField):
         state.counters["trips"] = [[env, *navigator.state()] for env, navigator in sorted(self._navigators.items())]
         self._walker.write_state(state)
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote."""
         for env, *numbers in state.counters["trips"]:
             self._navigators[env] = Navigator(self._config.navigator, self.outcomes)
             self._navigators[env].load_state(numbers)
-        self._walker.read_state(state)
+        self._walker.load_state(state)
 
 
 class SGMAgent:
@@ -279,7 +279,7 @@ class SGMAgent:
     def policy(self, seed: int) -> SGMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
         rng = spawn(seed, ["policy"])["policy"]
-        return SGMPolicy(self.config, replace(self._now()), self.filling.frozen(), self.spec, rng)
+        return SGMPolicy(self.config, replace(self._now()), self.filling.snapshot(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
@@ -293,7 +293,7 @@ class SGMAgent:
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy, which has no walks, acts by the graph that it has."""
         self._tally = dict(state.counters["tally"])
-        if self.filling.read_state(state):
+        if self.filling.load_state(state):
             cleaner = self._start_cleaning(SparseMemory.from_state(state.graph, self.filling.networks.device))
             if "last_views" in state.replay:
-                cleaner.read_state(state)
+                cleaner.load_state(state)

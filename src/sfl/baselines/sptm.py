@@ -317,7 +317,7 @@ class SPTMAgent:
     def policy(self, seed: int) -> SPTMPolicy:
         """A frozen copy for evaluation, with a generator of its own."""
         rng = spawn(seed, ["policy"])["policy"]
-        return SPTMPolicy(self.config.guide, self._now(), self.filling.frozen(), self.spec, rng)
+        return SPTMPolicy(self.config.guide, self._now(), self.filling.snapshot(), self.spec, rng)
 
     def state_dict(self) -> AgentState:
         """Everything that going on exactly needs; in `graph` all that acting needs beside the networks."""
@@ -327,5 +327,5 @@ class SPTMAgent:
 
     def load_state_dict(self, state: AgentState) -> None:
         """Take up a state made by `state_dict`; a slim copy, which has no walks, acts by the graph that it has."""
-        by_graph = self.filling.read_state(state)
+        by_graph = self.filling.load_state(state)
         self._memory = WalkGraph.from_state(state.graph, self.filling.networks.device) if by_graph else None

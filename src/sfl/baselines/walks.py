@@ -129,9 +129,9 @@ class FillingPhase:
         new, self._observed = self._observed, 0
         return self.networks.update(new)
 
-    def frozen(self) -> tuple[Retrieval, Locomotion]:
+    def snapshot(self) -> tuple[Retrieval, Locomotion]:
         """Copies of both networks that later learning does not change."""
-        return self.networks.retrieval.frozen(), self.networks.locomotion.frozen()
+        return self.networks.retrieval.snapshot(), self.networks.locomotion.snapshot()
 
     def clear(self) -> None:
         """Drop the recorded walks: the graph is made of them."""
@@ -145,10 +145,10 @@ class FillingPhase:
         if not full:
             state.replay |= self.recorded.state()
 
-    def read_state(self, state: AgentState) -> bool:
+    def load_state(self, state: AgentState) -> bool:
         """Everything that `write_state` wrote. True: act by the state's graph, because it is made or because the state
         is a slim copy, which has no recorded walks to make one of."""
-        self.networks.read_state(state)
+        self.networks.load_state(state)
         restore_generator(self.rng, state.generators["act"])
         if state.counters["full"]:
             return True

@@ -29,7 +29,7 @@ def to_device(array: Array, device: torch.device) -> Tensor:
 
 
 class Fetched:
-    """Numbers on their way to the host; who waits for them sleeps, as games want the core that spinning would take."""
+    """Numbers on their way to the host; waiting for them sleeps, as games need the core that spinning would take."""
 
     def __init__(self, tensor: Tensor) -> None:
         """Ask for the numbers; work that is asked of the device later does not hold them up."""
@@ -41,7 +41,7 @@ class Fetched:
             self._arrived.record()
 
     def wait(self) -> Tensor:
-        """They are here."""
+        """The numbers, once they have arrived."""
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._numbers

@@ -84,7 +84,7 @@ class SFLAgent:
         """One decision for each environment; until landmarks are collected, all of them at random."""
         if self.env_steps < self.config.landmarks.start_step:
             self.representation.perceive(observations, env_indices)
-            self.representation.catch_up()
+            self.representation.learn_due()
             self._exploring[env_indices] = True
             self._acted += len(env_indices)
             return self._rng.integers(self.spec.action_count, size=len(env_indices))
@@ -92,7 +92,7 @@ class SFLAgent:
         here = self.local_policy.localize(self._states, states, env_indices)
         # On a GPU, gradient steps that are due are asked for now: the device makes them after it has answered where
         # the agents are, while they decide and act. On the CPU nothing is due here.
-        self.representation.catch_up()
+        self.representation.learn_due()
         decisions = here.decisions()  # Algorithm 2, line 3
         self._collect_candidates(decisions, states, env_indices)  # lines 4-6
         for env, decision in zip(env_indices.tolist(), decisions, strict=True):
@@ -158,7 +158,7 @@ class SFLAgent:
 
         refreshed = due(landmarks.update_every)
         if refreshed:
-            self.representation.catch_up()
+            self.representation.learn_due()
             self.landmarks.refresh(self._states)
             self.landmarks.find_aliases(self.representation)
         changed = False
@@ -231,7 +231,7 @@ class SFLAgent:
         """A frozen copy for evaluation, with a generator of its own."""
         rng, epsilon = spawn(seed, ["policy"])["policy"], self.config.eval_epsilon
         local = LocalPolicy(self.config, self.landmarks.snapshot(), self.local_policy.planner, rng, epsilon)
-        return FrozenPolicy(local, self._compared_states(self.representation.frozen()), self.spec.action_count)
+        return FrozenPolicy(local, self._compared_states(self.representation.snapshot()), self.spec.action_count)
 
     def explain(self, env_index: int) -> Decision:
         """The last decision of this environment."""
@@ -257,7 +257,7 @@ class SFLAgent:
     def load_state_dict(self, state: AgentState) -> None:
         """Go on with a state made by `state_dict`."""
         restore_generator(self._rng, state.generators["act"])
-        self.representation.read_state(state)
+        self.representation.load_state(state)
         if self._reachability is not None:
             self._reachability = self.landmarks.reachability = self._reachability.restored(state)
             self._states = self._compared_states(self.representation)

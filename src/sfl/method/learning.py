@@ -1,4 +1,8 @@
-"""phi and psi as learned networks, and what training them takes."""
+"""Learning phi and psi: what is due after some environment steps, batches from the replay, gradient steps, checkpoints.
+
+First grids, whose features are learned with psi (`LearnedRepresentation`), then frames, whose encoder is fixed
+(`FrameRepresentation`).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +74,7 @@ class LearnedRepresentation(GridStates):
             metrics["train/gradient_steps"] = float(self._gradient_steps)
         return metrics
 
-    def frozen(self) -> FrozenRepresentation:
+    def snapshot(self) -> FrozenRepresentation:
         """A copy that later learning does not change."""
         return FrozenRepresentation(copy.deepcopy(self.features), copy.deepcopy(self.successor))
 
@@ -89,7 +93,7 @@ class LearnedRepresentation(GridStates):
             "sf_gradient_steps": learner.gradient_steps,
         }
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote; a slim copy without optimisers and replay still acts."""
         learner, counters = self.successor, state.counters["representation"]
         load_module(self.features.encoder, "encoder", state.networks)
@@ -255,16 +259,16 @@ class FrameRepresentation(FrameStates):
         self.stacks.keep(transitions, random, self._replay)
 
     def update(self, env_steps: int, new_steps: int) -> Metrics:
-        """Gradient steps of psi, as the configuration counts them; on a GPU they are left to the next `catch_up`."""
+        """Gradient steps of psi, as the configuration counts them; on a GPU they are left to the next `learn_due`."""
         config = self.config.successor
         if env_steps > config.start_step:
             self._due += new_steps * config.updates_per_step
         if not self._puts_off:
-            self.catch_up()
+            self.learn_due()
         metrics, self._metrics = self._metrics, Metrics()
         return metrics
 
-    def catch_up(self) -> None:
+    def learn_due(self) -> None:
         """Make the gradient steps that are due, all from one draw; fractions are carried over."""
         config, count = self.config.successor, int(self._due)
         if count == 0:
@@ -332,7 +336,7 @@ class FrameRepresentation(FrameStates):
         seen = self.successor.white(self._store.at(steps[:, :, -1]))
         return self._store.states(steps[:, reach]), unit((weights.unsqueeze(2) * seen).sum(1))
 
-    def frozen(self) -> FrameStates:
+    def snapshot(self) -> FrameStates:
         """A copy that later learning does not change, for environments of its own."""
         self._settle()
         return FrameStates(self._fresh_stacks(self.device), copy.deepcopy(self.successor), self.device)
@@ -343,7 +347,7 @@ class FrameRepresentation(FrameStates):
 
     def _settle(self) -> None:
         """Nothing is due, and what is asked for next sees all gradient steps."""
-        self.catch_up()
+        self.learn_due()
         self._side.join()
 
     def write_state(self, state: AgentState) -> None:
@@ -362,7 +366,7 @@ class FrameRepresentation(FrameStates):
             "encoder": self._encoder_digest,
         }
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Everything that `write_state` wrote; a slim copy without optimiser and replay still acts."""
         self._side.join()
         learner, counters = self.successor, state.counters["representation"]

@@ -36,7 +36,7 @@ class Reachability:
         retrieval = Retrieval(config.retrieval, spec, seed, device)
         if config.networks:
             start_from(config.networks, [retrieval])
-        return cls(retrieval.frozen())
+        return cls(retrieval.snapshot())
 
     def halves(self, codes: Tensor) -> Tensor:
         """What is compared of codes [B, C]."""
@@ -56,7 +56,7 @@ class Reachability:
 
     def restored(self, state: AgentState) -> Reachability:
         """R as it was when the checkpoint was written; policies made by this one keep this one."""
-        other = self._retrieval.frozen()
+        other = self._retrieval.snapshot()
         other.take(state.networks)
         return Reachability(other)
 

@@ -1,4 +1,8 @@
-"""A fixed encoder at work."""
+"""What a state is: the observation itself where it shows everything, else a stack of features of the last frames.
+
+First what the agent asks of psi and of learning it (`PsiSource`, `Representation`), then states of grids, then states
+of frames: the encoder that makes features, the stacks of each environment's last ones, and psi of them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,90 @@ from sfl.nn.frames import FrameEncoder
 from sfl.replay.replay import SequenceReplay
 
 
+class PsiSource(Protocol):
+    """Turns observations into states, and states into psi."""
+
+    dim: int
+    """Numbers of a key."""
+    device: torch.device
+
+    def begin_episode(self, env_index: int) -> None:
+        """An episode of this environment starts: earlier observations do not count any more."""
+
+    def perceive(self, observations: Array, env_indices: Array) -> Array | Tensor:
+        """States [B, ...] of environments after their newest observations [B, ...]; good until the next call."""
+
+    def goal_state(self, goal: Observation) -> Array | Tensor:
+        """The state [1, ...] that a picture of the goal shows."""
+
+    def psi(self, states: Array | Tensor) -> Tensor:
+        """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
+
+    def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
+        """Unit psi(s, a) [B, A, F] and the keys [B, K]; good until the next call."""
+        return directions(self.psi(states))
+
+    def keys(self, states: Array | Tensor) -> Tensor:
+        """What states are compared by, [B, K]: unit psi(s), behind which another metric than SFS has its numbers."""
+        return unit(self.psi(states).mean(1))
+
+
+class Representation(PsiSource, Protocol):
+    """What SFL asks of phi and psi in training."""
+
+    def learn_due(self) -> None:
+        """Make the gradient steps that `update` has put off until there is time for them."""
+
+    def observe(self, transitions: Transitions, random: Array) -> None:
+        """Keep a step of experience; `random` [B] says which actions the random policy drew."""
+
+    def update(self, env_steps: int, new_steps: int) -> Metrics:
+        """Learn as much as `new_steps` environment steps call for."""
+
+    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
+        """States [N, ...] met by the random policy, about `count` of them, and the unit features [N, F] of what was
+        seen up to `reach` decisions before and after; None where there is nothing to look up."""
+
+    def snapshot(self) -> PsiSource:
+        """A copy that later learning does not change."""
+
+    def write_state(self, state: AgentState) -> None:
+        """Write into a checkpoint."""
+
+    def load_state(self, state: AgentState) -> None:
+        """Read from a checkpoint."""
+
+
+def directions(psi: Tensor) -> tuple[Tensor, Tensor]:
+    """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F] of psi(s, a) [B, A, F]."""
+    return unit(psi), unit(psi.mean(1))
+
+
+class GridStates(PsiSource):
+    """States of environments whose observations show everything: the observations themselves."""
+
+    def learn_due(self) -> None:
+        """Nothing is put off."""
+
+    def begin_episode(self, env_index: int) -> None:
+        """Nothing is carried over."""
+
+    def perceive(self, observations: Array, env_indices: Array) -> Array:
+        """The observations themselves."""
+        return observations
+
+    def goal_state(self, goal: Observation) -> Array:
+        """The picture itself."""
+        return np.asarray(goal[None])
+
+    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
+        """Whole observations tell places apart by themselves."""
+        return None
+
+
+# ---- States of frames: features of the last ones, by a fixed encoder.
+
+
 class FrozenEncoder:
     """Frames to features; on a GPU in bf16."""
 
@@ -29,9 +117,6 @@ class FrozenEncoder:
     def __call__(self, frames: Array | Tensor) -> Tensor:
         """Features [B, F] of frames [B, 120, 160, 3] of bytes; good until the next call."""
         return self._encode(frames if isinstance(frames, Tensor) else to_device(frames, self._device))[0]
-
-
-# ---- What an agent that looks through a camera has seen last, as features on the device.
 
 
 class FeatureStacks:
@@ -119,93 +204,6 @@ class FeatureStacks:
 def _means(sums: Tensor) -> Tensor:
     """Traces [B, D * F] of sums [B, D, F + 1]."""
     return (sums[:, :, :-1] / sums[:, :, -1:]).flatten(1)
-
-
-# ---- What psi is asked for, and what a state is where an observation shows all of it.
-
-
-class PsiSource(Protocol):
-    """Whatever can tell psi of a state."""
-
-    dim: int
-    """Numbers of a key."""
-    device: torch.device
-
-    def begin_episode(self, env_index: int) -> None:
-        """What this environment showed before is of another episode."""
-
-    def perceive(self, observations: Array, env_indices: Array) -> Array | Tensor:
-        """States [B, ...] of environments, given what they show now; good until the next call."""
-
-    def goal_state(self, goal: Observation) -> Array | Tensor:
-        """The state [1, ...] that a picture of the goal shows."""
-
-    def psi(self, states: Array | Tensor) -> Tensor:
-        """psi(s, a) of every action, [B, A, F]; psi(s) is its mean over the actions."""
-
-    def directions(self, states: Array | Tensor) -> tuple[Tensor, Tensor]:
-        """Unit psi(s, a) [B, A, F] and the keys [B, K]; good until the next call."""
-        return directions(self.psi(states))
-
-    def keys(self, states: Array | Tensor) -> Tensor:
-        """What states are compared by, [B, K]: unit psi(s), behind which another metric than SFS has its numbers."""
-        return unit(self.psi(states).mean(1))
-
-
-class GridStates(PsiSource):
-    """Where an observation shows the whole state."""
-
-    def catch_up(self) -> None:
-        """Nothing is put off."""
-
-    def begin_episode(self, env_index: int) -> None:
-        """Nothing is carried over."""
-
-    def perceive(self, observations: Array, env_indices: Array) -> Array:
-        """The observations themselves."""
-        return observations
-
-    def goal_state(self, goal: Observation) -> Array:
-        """The picture itself."""
-        return np.asarray(goal[None])
-
-    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
-        """Whole observations tell places apart by themselves."""
-        return None
-
-
-class Representation(PsiSource, Protocol):
-    """What SFL asks of phi and psi in training."""
-
-    def catch_up(self) -> None:
-        """Make the gradient steps that `update` has put off until there is time for them."""
-
-    def observe(self, transitions: Transitions, random: Array) -> None:
-        """Keep a step of experience; `random` [B] says which actions the random policy drew."""
-
-    def update(self, env_steps: int, new_steps: int) -> Metrics:
-        """Learn as much as `new_steps` environment steps call for."""
-
-    def surroundings(self, count: int, reach: int) -> tuple[Tensor, Tensor] | None:
-        """States [N, ...] met by the random policy, about `count` of them, and the unit features [N, F] of what was
-        seen up to `reach` decisions before and after; None where there is nothing to look up."""
-
-    def frozen(self) -> PsiSource:
-        """A copy that later learning does not change."""
-
-    def write_state(self, state: AgentState) -> None:
-        """Write into a checkpoint."""
-
-    def read_state(self, state: AgentState) -> None:
-        """Read from a checkpoint."""
-
-
-def directions(psi: Tensor) -> tuple[Tensor, Tensor]:
-    """Unit psi(s, a) [B, A, F] and unit psi(s) [B, F] of psi(s, a) [B, A, F]."""
-    return unit(psi), unit(psi.mean(1))
-
-
-# ---- A state over frames: the features of the last ones.
 
 
 class FrameStates(PsiSource):

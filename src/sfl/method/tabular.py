@@ -55,7 +55,7 @@ class TabularRepresentation(GridStates):
             self._psi = solve_psi(self._counts, len(self._rows), self._action_count, self.config.gamma)
         return {}
 
-    def frozen(self) -> TabularRepresentation:
+    def snapshot(self) -> TabularRepresentation:
         """A copy that later learning does not change."""
         other = TabularRepresentation(self.config, EnvSpec(self._shape, self._dtype, self._action_count))
         other._numbers, other._rows, other._psi = dict(self._numbers), list(self._rows), self._psi
@@ -73,7 +73,7 @@ class TabularRepresentation(GridStates):
         state.networks |= {"tabular.psi": self._psi, "tabular.observations": packed}
         state.replay |= {"tabular.counts": counts.reshape(-1, 4)}
 
-    def read_state(self, state: AgentState) -> None:
+    def load_state(self, state: AgentState) -> None:
         """Go on with what `write_state` wrote; a slim copy without counts still acts."""
         packed = state.networks["tabular.observations"]
         self._rows = list(np.frombuffer(packed.tobytes(), self._dtype).reshape(len(packed), *self._shape))

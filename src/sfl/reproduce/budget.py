@@ -1,4 +1,7 @@
-"""What each row of a table was given and took, phase by phase, its networks' training elsewhere included."""
+"""What each row of a table was given and took, phase by phase, its networks' training elsewhere included.
+
+First how budgets are read from run folders, then the same as a table for people and as rows for other programs.
+"""
 
 from __future__ import annotations
 
@@ -214,8 +217,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
-
-# ---- Budgets as a table for people and as rows for other programs.
 
 READING = (
     "Fair budgets: what each method was given and took, means over seeds. Environment steps, gradient steps and "

@@ -1,4 +1,8 @@
-"""What a run takes of a machine, what the machine has, and how long runs take."""
+"""Making the runs of a plan on this machine.
+
+From top to bottom: what a run takes of a machine and what the machine has, about how long the runs take, the queue of
+runs that wait for each other (for every engine), and the engine of local processes.
+"""
 
 from __future__ import annotations
 
@@ -225,8 +229,6 @@ def look_at(runs: Iterable[PlannedRun]) -> dict[Path, Progress]:
     return {run.path: progress_of(run) for run in runs}
 
 
-# ---- Runs that wait, run and end: the same book for every engine.
-
 ATTEMPTS = 3
 """How often a run is started whose worker is killed, before it counts as failed."""
 
@@ -347,8 +349,6 @@ def last_line(log: Path) -> str:
     last = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "it said nothing")
     return last.removeprefix("sfl: ")
 
-
-# ---- Runs as processes of this machine, as many at once as its cores, memory and GPUs allow.
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at the processes."""

@@ -1,4 +1,8 @@
-"""What runs read that no planned run makes: mazes, and files of weights. Said before hours are spent on the others."""
+"""Which runs a table takes, how far each of them is, and whether its folder holds the same run.
+
+From top to bottom: planned runs and the planner, the progress of a run and damage to its folder, settings that differ,
+and last what runs read that no planned run makes (mazes, files of weights), said before hours are spent on the others.
+"""
 
 from __future__ import annotations
 
@@ -20,52 +24,6 @@ from sfl.run.folder import RunFolder, read_episodes
 from sfl.run.log import read_columns
 from sfl.run.settings import Experiment, require_scale
 from sfl.worlds import EnvConfig
-
-
-def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
-    """The runs that would fail at their start, by the line that they would end with, and those that read them."""
-    found: dict[str, list[PlannedRun]] = {}
-    failing: dict[Path, str] = {}
-    read: set[EnvConfig] = set()
-    runs = list(runs)
-    for run in runs:
-        try:
-            env = run.experiment.env
-            if env.kind == "maze" and env not in read:  # each maze once
-                env.load()
-                read.add(env)
-            _look_for_weights(run)
-        except SflError as error:
-            failing[run.path] = str(error)
-    for _ in runs:  # as long as there is another link, however the runs are ordered
-        linked = {run.path: _broken(run, failing) for run in runs if run.path not in failing}
-        more = {path: reason for path, reason in linked.items() if reason is not None}
-        if not more:
-            break
-        failing |= more
-    for run in runs:
-        if run.path in failing:
-            found.setdefault(failing[run.path], []).append(run)
-    return found
-
-
-def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
-    """Why a run that reads others fails because of them; None where they are all right."""
-    return next((failing[path] for path in run.after if path in failing), None)
-
-
-def _look_for_weights(run: PlannedRun) -> None:
-    agent = run.experiment.agent
-    _, encoder = frame_encoder(agent)
-    if encoder:
-        read_card(find_weights(encoder))
-    method = method_of(agent)
-    networks = setting(agent, method.networks)
-    if networks and not any(folder in Path(networks).parents for folder in run.after):
-        require_networks(networks, method.needs)
-
-
-# ---- Which runs a table takes, how far each of them is, and whether what lies in its folder is the same run.
 
 Configure = Callable[[Sequence[str]], Experiment]
 """What `sfl train` makes of its words: the experiment with all its settings."""
@@ -406,3 +364,46 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
             for line in differences(there.get(key, absent), here.get(key, absent), dotted[key].replace("_", "-"))
         ]
     return [] if there == here else [f"{name} is {there} there and {here} here"]
+
+
+def runs_without_sources(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
+    """The runs that would fail at their start, by the line that they would end with, and those that read them."""
+    found: dict[str, list[PlannedRun]] = {}
+    failing: dict[Path, str] = {}
+    read: set[EnvConfig] = set()
+    runs = list(runs)
+    for run in runs:
+        try:
+            env = run.experiment.env
+            if env.kind == "maze" and env not in read:  # each maze once
+                env.load()
+                read.add(env)
+            _look_for_weights(run)
+        except SflError as error:
+            failing[run.path] = str(error)
+    for _ in runs:  # as long as there is another link, however the runs are ordered
+        linked = {run.path: _broken(run, failing) for run in runs if run.path not in failing}
+        more = {path: reason for path, reason in linked.items() if reason is not None}
+        if not more:
+            break
+        failing |= more
+    for run in runs:
+        if run.path in failing:
+            found.setdefault(failing[run.path], []).append(run)
+    return found
+
+
+def _broken(run: PlannedRun, failing: Mapping[Path, str]) -> str | None:
+    """Why a run that reads others fails because of them; None where they are all right."""
+    return next((failing[path] for path in run.after if path in failing), None)
+
+
+def _look_for_weights(run: PlannedRun) -> None:
+    agent = run.experiment.agent
+    _, encoder = frame_encoder(agent)
+    if encoder:
+        read_card(find_weights(encoder))
+    method = method_of(agent)
+    networks = setting(agent, method.networks)
+    if networks and not any(folder in Path(networks).parents for folder in run.after):
+        require_networks(networks, method.needs)

@@ -1,4 +1,8 @@
-"""The paper's own numbers, each with the place in the paper where it stands."""
+"""The paper's tables as data.
+
+From top to bottom: the paper's own numbers, each with the place where it stands; what a finished run is measured by;
+and which runs fill which rows of which table.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +55,6 @@ def paper_number(table: str, row: str, place: str, measure: str) -> PaperNumber 
     """What the paper says of a cell; None where it says nothing."""
     return paper_numbers().get((table, row, place, measure))
 
-
-# ---- What a finished run is measured by: one number of its folder.
 
 ANY_NUMBER = (0.0, math.inf)
 
@@ -111,8 +113,6 @@ OTHERS = {
 }
 """Everything that is not success."""
 
-
-# ---- The paper's tables as data: which runs fill which rows, and what is measured of them.
 
 PAPER_SEEDS = 5
 

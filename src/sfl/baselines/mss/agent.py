@@ -232,7 +232,7 @@ class MSSAgent:
 
     def policy(self, seed: int) -> FrozenPolicy:
         """A frozen copy for evaluation, whose map is as the network sees it now."""
-        network, perception = copy.deepcopy(self.learner.network), self.experience.frozen()
+        network, perception = copy.deepcopy(self.learner.network), self.experience.snapshot()
         drawn_map = None if self.drawn_map is None else DrawnMap.of(self.drawn_map.landmarks, network, self.config.map)
         by_map = MapPolicy(network, perception, spawn(seed, ["policy"])["policy"])
         return FrozenPolicy(by_map, perception, drawn_map, self.config.eval_epsilon, self.spec.action_count)

@@ -140,7 +140,7 @@ class Experience(ABC):
         """States [N, ...] of slots [N], or of stacks of them [N, stack]."""
 
     @abstractmethod
-    def frozen(self) -> Perception:
+    def snapshot(self) -> Perception:
         """For environments of a frozen copy."""
 
     def draw_states(self, count: int) -> Tensor:
@@ -260,7 +260,7 @@ class GridExperience(Experience):
         """Observations [N, ...] of slots [N]."""
         return to_device(self._table.rows(slots), self.device)
 
-    def frozen(self) -> GridPerception:
+    def snapshot(self) -> GridPerception:
         """There is nothing to freeze."""
         return GridPerception(self.device)
 
@@ -332,7 +332,7 @@ class FrameExperience(Experience):
         stacks = slots.reshape(len(slots), self._frames.stack)
         return self._store.states(to_device(self._store.places(stacks), self.device))
 
-    def frozen(self) -> FramePerception:
+    def snapshot(self) -> FramePerception:
         """Stacks of its own."""
         return FramePerception(self._encoder, self._frames, self.device)
 

@@ -1,6 +1,10 @@
-"""Hindsight experience replay: what was seen later in an episode becomes the goal of a step before it.
+"""The value function of MSS, which is its policy and its distance: how many steps away is a goal?
 
-(Andrychowicz and others, 2017; the strategy "future", at most so many steps ahead.)
+First goals in hindsight, by which it learns (Andrychowicz and others, 2017; the strategy "future", at most so many
+steps ahead); then the universal value function (Schaul and others, 2015), its loss, the network and its gradient step.
+
+The network's output is d(s, a, g), the steps that are left after the one that a takes, if the best are taken. Its value
+is Q = -(1 - gamma^d) / (1 - gamma), the return of -1 for every step that does not arrive at the goal.
 """
 
 from __future__ import annotations
@@ -75,11 +79,6 @@ def every_pair(rows: Array) -> tuple[Array, Array]:
     pairs = np.stack([np.concatenate([states, states]), np.concatenate([goals, following])])
     return pairs, np.arange(2 * len(rows)).reshape(2, -1)
 
-
-# ---- A universal value function: how many steps away is a goal? (Schaul and others, 2015; MSS's policy and distance.)
-#
-# The network's output is d(s, a, g), the steps that are left after the one that a takes, if the best are taken. Its
-# value is Q = -(1 - gamma^d) / (1 - gamma), the return of -1 for every step that does not arrive at the goal.
 
 EPSILON = 1e-8  # Adam's own
 
