@@ -17,11 +17,10 @@ from sfl import experiments
 from sfl.api import Array
 from sfl.old_names import new_name
 from sfl.run.evaluate import EpisodeRow, eval_tasks
-from sfl.run.folder import read_episodes
 from sfl.run.report import ReportRow, summarise_runs
 from sfl.worlds.grids import LAYOUTS
 
-from .pages import ROOT, read
+from .pages import ROOT, benchmark, read
 
 RESULTS = ROOT / "benchmarks" / "results"
 GRIDS = ("fourroom", "multiroom-n2", "multiroom-n3", "multiroom-n4")
@@ -40,6 +39,9 @@ def table(name: str) -> list[dict[str, str]]:
     return [{**row, "experiment": new_name(row.get("experiment") or "")} for row in rows]
 
 
+CURVES_PROGRAM = benchmark("curves")
+
+
 @cache
 def summary(name: str) -> dict[str, list[ReportRow]]:
     """experiment -> its levels, from easy to hardest."""
@@ -51,7 +53,7 @@ def summary(name: str) -> dict[str, list[ReportRow]]:
 
 @cache
 def episodes(name: str) -> list[EpisodeRow]:
-    return read_episodes(RESULTS / name)
+    return CURVES_PROGRAM.read_rows(RESULTS / name)
 
 
 def last_indicators(name: str, experiment: str, steps: int = 2_000_000) -> list[dict[str, str]]:
