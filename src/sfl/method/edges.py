@@ -1,4 +1,8 @@
-"""Which landmarks are joined (paper, section 4.2, and the appendices on edge threshold and edge filtering)."""
+"""Which landmarks are joined, and what an edge costs (Algorithm 2, lines 8-12; appendix D.2 and D.3).
+
+First `EdgeStatistics`: transitions between landmarks as they are counted, walks and failures. Then `Edges`, the graph,
+and `form_edges`: threshold (fixed, or Eq. 13), temporal filter, failure cleanup, k-nearest filter, costs.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +125,7 @@ class EdgeStatistics:
         }
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take up arrays made by `state`."""
+        """Go on with arrays made by `state`."""
         sources, targets, *numbers = state["pairs"].T
         self._keys = _column(pair_key(sources, targets))
         self._random, self._traverse, self._steps, self._walked = map(_column, numbers)
@@ -219,7 +223,7 @@ class Edges:
 
     @classmethod
     def from_state(cls, size: int, state: dict[str, Array]) -> Edges:
-        """Take up arrays made by `state`."""
+        """Go on with arrays made by `state`."""
         return cls(size, *(state[f"edge_{name}"] for name in ("sources", "targets", "counts", "weights")))
 
     def state(self) -> dict[str, Array]:
@@ -265,7 +269,7 @@ def _count_columns(statistics: EdgeStatistics, config: EdgeConfig, size: int) ->
 
 
 def edge_threshold(counts: Array, config: EdgeConfig) -> float:
-    """delta_edge: fixed, or the median of the non-zero counts."""
+    """delta_edge: fixed, or the median of the non-zero counts (Eq. 13)."""
     if config.dynamic_threshold:
         return float(np.median(counts)) if len(counts) else 0.0
     return config.threshold
@@ -282,7 +286,7 @@ def temporal_mask(edges: Edges, config: EdgeConfig) -> Array:
 
 
 def failure_mask(failed: Array, config: EdgeConfig) -> Array:
-    """False for edges that failed `failure_limit` times within memory, given how often each did [E]."""
+    """Failure cleanup: False for edges that failed `failure_limit` times, given how often each did in memory [E]."""
     if not config.failure_limit:
         return np.ones(len(failed), dtype=bool)
     return np.asarray(failed < config.failure_limit)

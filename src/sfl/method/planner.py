@@ -1,4 +1,4 @@
-"""Shortest routes over the landmark graph (paper, section 4.4)."""
+"""PLAN of Algorithm 1, line 5: shortest routes over the landmark graph (section 4.4)."""
 
 from __future__ import annotations
 
