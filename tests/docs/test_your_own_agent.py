@@ -65,9 +65,9 @@ def run(project: Path, *words: str) -> str:
 @pytest.mark.slow
 def test_the_commands_of_the_page_work_and_the_agent_reaches_goals(project: Path) -> None:
     said = {" ".join(words[1:]): run(project, *words) for words in commands(PAGE)}
-    assert "an atlas of everything that was seen; sfl/FourRoom-v0; 300,000 steps" in " ".join(said["list"].split())
+    assert "atlas an atlas of everything that was seen; fourroom, multiroom-n{2,3,4}" in " ".join(said["list"].split())
     assert "Atlas" in next(text for words, text in said.items() if words.startswith("reproduce"))
-    with (project / "runs/atlas-fourroom/seed-0000/episodes.csv").open() as file:
+    with (project / "runs/fourroom-atlas/seed-0000/episodes.csv").open() as file:
         reached = [float(row["success"]) for row in csv.DictReader(file) if row["env_steps"] == "20000"]
     assert sum(reached) / len(reached) > 0.6  # the random policy: 0.12
 
