@@ -29,7 +29,7 @@ def test_a_short_siege_finds_nothing() -> None:
 def test_the_page_is_that_of_the_rows() -> None:
     """Tables of cases, kills and long runs; no promise was broken in them."""
     code = "import sys; from benchmarks.siege.page import page; sys.stdout.write(page(sys.stdin.read()))"
-    shown = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    shown = (ROOT / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
     made = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, input=shown, capture_output=True, text=True, check=True
     )

@@ -13,13 +13,18 @@ ROWS, PAGE = ROOT / "benchmarks" / "results" / "siege.csv", ROOT / "docs" / "ref
 
 
 def siege_table(path: Path = ROWS) -> list[str]:
-    """One line for each family."""
-    families = [row for row in _read(path) if not row["command"]]
-    lines = ["| family | promise | cases | failures |", "|---|---|---:|---:|"]
-    for row in families:
-        lines.append(f"| `{row['family']}` | {row['what']} | {int(row['cases']):,} | {int(row['failures']):,} |")
-    cases, failures = (sum(int(row[name]) for row in families) for name in ("cases", "failures"))
-    return [*lines, f"| all | | {cases:,} | {failures:,} |"]
+    """One line for each group of families: what stands before the first hyphen. The rows have each family's promise."""
+    counts: dict[str, list[int]] = {}
+    for row in _read(path):
+        if not row["command"]:
+            group = counts.setdefault(row["family"].partition("-")[0], [0, 0, 0])
+            for place, more in enumerate((1, int(row["cases"]), int(row["failures"]))):
+                group[place] += more
+    counts["all"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    lines = ["| group | families | cases | failures |", "|---|---:|---:|---:|"]
+    return lines + [
+        f"| `{name}` | {many} | {cases:,} | {failures:,} |" for name, (many, cases, failures) in counts.items()
+    ]
 
 
 def kills_table(path: Path = kills.RESULTS) -> list[str]:
