@@ -16,15 +16,15 @@ from sfl.config import require
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig
-from sfl.method.learning import FrameRepresentation
 from sfl.method.presets import paper_frames
+from sfl.method.schedule import FrameRepresentation
 from sfl.method.states import FeatureStacks
 from sfl.registry import frame_encoder
+from sfl.run.coverage import PoseLog
 from sfl.run.evaluate import open_world
 from sfl.run.log import note
 from sfl.run.machine import resident_megabytes, resolve
 from sfl.run.metrics import MetricWindow
-from sfl.run.poses import PoseLog
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.seeding import core_count, draw_seed, spawn

@@ -18,7 +18,7 @@ from sfl.errors import UsageError
 from sfl.fast.cuda import Replayed
 from sfl.method.states import FrozenEncoder
 from sfl.nn import FRAME_SIZE
-from sfl.nn.frames import KINDS, FrameEncoder
+from sfl.nn.frame_encoders import KINDS, FrameEncoder
 from sfl.nn.weights import find_weights, load_encoder, save_encoder
 from sfl.run.log import note
 

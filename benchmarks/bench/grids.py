@@ -20,9 +20,9 @@ from sfl.api import Transitions
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig
-from sfl.method.features import FeatureLearner
-from sfl.method.learning import LearnedRepresentation
-from sfl.method.successor import SuccessorLearner
+from sfl.method.feature_learning import FeatureLearner
+from sfl.method.schedule import LearnedRepresentation
+from sfl.method.successor_features import SuccessorLearner
 from sfl.registry import make_agent
 from sfl.replay.replay import SequenceReplay
 from sfl.run.rollout import FreeEpisodes, rollout

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from sfl.api import Array
 from sfl.errors import SflError
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import load_encoder
 from sfl.run.log import note
 from sfl.seeding import spawn

@@ -11,7 +11,7 @@ import torch
 from sfl.baselines.networks import Reachability, ReachabilityDraw, ReachabilityHead, reachability_loss
 from sfl.errors import UsageError
 from sfl.method.config import ReachabilityConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 
 
 def test_positives_are_up_to_5_apart_and_negatives_more_than_25() -> None:

@@ -36,12 +36,12 @@ from sfl.api import Array, EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.grid import WindowTable, encode_distinct
 from sfl.method.config import FeatureConfig, FrameConfig, SuccessorConfig
-from sfl.method.features import FeatureLearner
+from sfl.method.feature_learning import FeatureLearner
 from sfl.method.presets import paper_frames
 from sfl.method.states import FrozenEncoder
-from sfl.method.successor import BatchStates, StepBatch, SuccessorLearner
+from sfl.method.successor_features import BatchStates, StepBatch, SuccessorLearner
 from sfl.nn.encoders import GridEncoder
-from sfl.nn.frames import KINDS
+from sfl.nn.frame_encoders import KINDS
 from sfl.nn.weights import load_encoder
 from sfl.replay.store import DistinctStore
 from sfl.run.machine import resident_megabytes

@@ -11,7 +11,7 @@ import torch
 from sfl.api import Agent, Array, EnvSpec, Transitions
 from sfl.method.config import EdgeConfig, FrameConfig, LandmarkConfig, NavigatorConfig, SFLConfig, SuccessorConfig
 from sfl.method.presets import ours_frames, paper_frames
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_encoder
 
 PLACES = 8

@@ -12,7 +12,7 @@ from sfl.api import EnvSpec, Transitions
 from sfl.errors import UsageError
 from sfl.fast.grid import encode_distinct
 from sfl.method.config import FeatureConfig
-from sfl.method.features import FeatureLearner, triplet_loss
+from sfl.method.feature_learning import FeatureLearner, triplet_loss
 from sfl.replay.replay import SequenceReplay, Windows
 from sfl.replay.store import DistinctStore, distinct
 

@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from sfl.api import Array, Metrics
-from sfl.method.learning import FrameRepresentation
-from sfl.method.successor import SuccessorLearner
+from sfl.method.schedule import FrameRepresentation
+from sfl.method.successor_features import SuccessorLearner
 from sfl.replay.replay import NStepBatch
 
 from .ring import CPU, SPEC, config_of

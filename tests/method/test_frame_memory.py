@@ -13,7 +13,7 @@ from sfl.api import Array, Transitions
 from sfl.errors import UsageError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import FrameConfig
-from sfl.method.learning import FrameRepresentation
+from sfl.method.schedule import FrameRepresentation
 
 from .ring import CPU, PLACES, SPEC, with_memory
 

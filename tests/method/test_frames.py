@@ -16,8 +16,8 @@ from sfl.api import Array
 from sfl.errors import CheckpointError
 from sfl.method.agent import SFLAgent
 from sfl.method.config import SFLConfig
-from sfl.method.learning import FrameRepresentation
-from sfl.nn.frames import FrameEncoder
+from sfl.method.schedule import FrameRepresentation
+from sfl.nn.frame_encoders import FrameEncoder
 
 from ..contract.worlds import assert_same_state
 from .ring import CPU, PLACES, SPEC, Ring, config_of, goes_on, make_encoder, released, with_memory

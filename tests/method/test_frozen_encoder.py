@@ -9,7 +9,7 @@ import torch
 from sfl.api import Array
 from sfl.fast.cuda import Replayed
 from sfl.method.states import FrozenEncoder
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 
 CPU = torch.device("cpu")
 

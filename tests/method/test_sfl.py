@@ -21,9 +21,9 @@ from sfl.method.config import (
     SFLConfig,
     SuccessorConfig,
 )
-from sfl.method.learning import LearnedRepresentation
 from sfl.method.presets import tabular
-from sfl.method.successor import StepBatch
+from sfl.method.schedule import LearnedRepresentation
+from sfl.method.successor_features import StepBatch
 
 from ..contract.worlds import FOURROOM, TINY, Run, fourrooms, one_hot
 

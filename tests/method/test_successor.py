@@ -11,7 +11,7 @@ import torch
 from sfl.api import EnvSpec
 from sfl.errors import UsageError
 from sfl.method.config import SuccessorConfig
-from sfl.method.successor import (
+from sfl.method.successor_features import (
     BatchStates,
     MeanNetwork,
     StepBatch,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sfl.errors import UsageError
 from sfl.nn import Kind
-from sfl.nn.frames import KINDS, FrameEncoder, halve
+from sfl.nn.frame_encoders import KINDS, FrameEncoder, halve
 
 
 def frames(count: int, seed: int = 0) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sfl.method.successor import BatchStates, MeanNetwork, SuccessorNetwork
+from sfl.method.successor_features import BatchStates, MeanNetwork, SuccessorNetwork
 
 
 def make_network(batch_norm: bool, seed: int = 0) -> SuccessorNetwork:

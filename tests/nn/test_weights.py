@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from sfl.errors import CheckpointError, UsageError
 from sfl.nn import weights
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import load_encoder, load_networks, read_card, save_encoder
 
 from .test_frame_encoders import frames, trained

@@ -11,7 +11,7 @@ import torch
 
 from sfl.baselines.networks import MomentPairs
 from sfl.errors import UsageError
-from sfl.nn.frames import halve
+from sfl.nn.frame_encoders import halve
 from sfl.pretrain.config import ContrastConfig, WalkConfig
 from sfl.pretrain.objectives import PlaceDraw
 from sfl.pretrain.walks import Walks, collect, random_walks

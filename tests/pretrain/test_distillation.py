@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.pretrain.config import ContrastConfig
 from sfl.pretrain.objectives import Distillation, PlaceDraw, similarity_loss
 

@@ -22,7 +22,7 @@ from sfl.baselines.networks import ActionExampleDraw, Reachability, Reachability
 from sfl.cli import main
 from sfl.errors import UsageError
 from sfl.method.config import RetrievalConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.pretrain import networks as network_training
 from sfl.pretrain.config import NetworkRecipe

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sfl.errors import UsageError
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.pretrain.config import ContrastConfig
 from sfl.pretrain.objectives import PlaceContrast, PlaceDraw, info_nce, negatives_of, standardised
 

@@ -15,7 +15,7 @@ import torch
 
 from sfl.baselines.networks import MomentPairs
 from sfl.method.config import ReachabilityConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.pretrain.config import ContrastConfig, EncoderRecipe
 from sfl.pretrain.evaluate import PlaceRow
 from sfl.pretrain.train import (

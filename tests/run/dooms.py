@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from sfl.baselines.random import RandomConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_encoder
 from sfl.run.settings import EvalConfig, Experiment, TrainConfig
 from sfl.worlds import DoomConfig

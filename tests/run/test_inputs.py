@@ -11,7 +11,7 @@ import torch
 from sfl import experiments
 from sfl.baselines.config import ControllerConfig
 from sfl.baselines.random import RandomConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.nn.weights import save_networks
 from sfl.pretrain.config import NetworkRecipe
 from sfl.pretrain.train import training_card

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfl.api import Array
+from sfl.run.coverage import PoseLog, edge_ends, landmark_poses
 from sfl.run.evaluate import open_world
-from sfl.run.poses import PoseLog, edge_ends, landmark_poses
 from sfl.worlds import DoomConfig, GymConfig, MiniGridConfig
 from sfl.worlds.doom.world import MazeWorld
 from sfl.worlds.world import Squares
@@ -20,7 +20,7 @@ def log_of(poses: Array) -> PoseLog:
 
 
 def test_log_keeps_every_pose_in_order_past_the_ends_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfl.run.poses.BLOCK", 7)
+    monkeypatch.setattr("sfl.run.coverage.BLOCK", 7)
     log = PoseLog(None)
     assert log.pieces() == ()
     assert log.since(0).shape == (0, 3)

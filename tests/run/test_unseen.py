@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfl.api import Array, Episode, Observation, Step, Transitions
+from sfl.run.coverage import PoseLog
 from sfl.run.evaluate import open_world
 from sfl.run.indicators import BLOCK, UnseenObservations, UnseenPositions, unseen_goals
-from sfl.run.poses import PoseLog
 from sfl.worlds import GymConfig, MiniGridConfig, Task
 
 NOWHERE = np.full((2, 3), np.nan)

@@ -13,9 +13,9 @@ import pytest
 
 from sfl.api import GOAL, Array, Decision
 from sfl.errors import SflError, UsageError
+from sfl.run.coverage import PathRecorder
 from sfl.run.evaluate import evaluate
 from sfl.run.folder import LoadedRun, load_run
-from sfl.run.poses import PathRecorder
 from sfl.run.train import train
 from sfl.show.video import FPS, HOLD, ORANGE, Painter, Pictures, _Camera, _Stage, record
 from sfl.show.views import first_task, frozen

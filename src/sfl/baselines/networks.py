@@ -25,7 +25,7 @@ from sfl.errors import CheckpointError
 from sfl.fast.cuda import Fetched, to_device
 from sfl.method.config import ReachabilityConfig, RetrievalConfig
 from sfl.method.states import FrozenEncoder
-from sfl.nn.frames import FrameEncoder, action_network, feature_network
+from sfl.nn.frame_encoders import FrameEncoder, action_network, feature_network
 from sfl.nn.weights import adam_state, load_adam, load_module, load_networks, make_adam, module_state
 from sfl.replay.store import WalkReplay
 from sfl.seeding import draw_seed, generator_state, restore_generator, spawn

@@ -17,11 +17,11 @@ from sfl.method.candidates import Candidate, Candidates
 from sfl.method.config import SFLConfig
 from sfl.method.edges import Edges, EdgeStatistics, form_edges
 from sfl.method.landmarks import Landmarks
-from sfl.method.learning import FrameRepresentation, LearnedRepresentation
 from sfl.method.planner import Planner
 from sfl.method.policy import FrozenPolicy, LocalPolicy
 from sfl.method.presets import resolve
 from sfl.method.reachability import Reachability, ReachabilityStates
+from sfl.method.schedule import FrameRepresentation, LearnedRepresentation
 from sfl.method.states import PsiSource, Representation
 from sfl.method.tabular import TabularRepresentation
 from sfl.seeding import generator_state, restore_generator, spawn

@@ -20,7 +20,7 @@ from sfl.method.aliasing import Aliasing
 from sfl.method.config import EXACT, LandmarkConfig
 from sfl.method.reachability import Reachability
 from sfl.method.states import PsiSource, Representation
-from sfl.method.successor import sfs
+from sfl.method.successor_features import sfs
 
 
 class LandmarkSet:

@@ -20,7 +20,7 @@ from sfl.method.landmarks import Landmarks, Localization
 from sfl.method.navigator import Navigator, Outcomes
 from sfl.method.planner import Planner
 from sfl.method.states import PsiSource
-from sfl.method.successor import sfs_of_actions, unit
+from sfl.method.successor_features import sfs_of_actions, unit
 
 
 class LocalPolicy:

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from sfl.api import AgentState, Array, Metrics, Observation, Transitions
 from sfl.fast.cuda import IndexCache, Replayed, tensor_cores, to_device
-from sfl.method.successor import SuccessorLearner, unit
-from sfl.nn.frames import FrameEncoder
+from sfl.method.successor_features import SuccessorLearner, unit
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.replay.replay import SequenceReplay
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sfl.api import Array
 from sfl.errors import CheckpointError, UsageError, unknown_name
 from sfl.files import write_bytes
-from sfl.nn.frames import KINDS, FrameEncoder
+from sfl.nn.frame_encoders import KINDS, FrameEncoder
 
 
 def module_state(module: nn.Module, prefix: str) -> dict[str, Array]:

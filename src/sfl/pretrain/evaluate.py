@@ -11,7 +11,7 @@ import torch
 from sfl.api import Array
 from sfl.baselines.networks import ReachabilityDraw
 from sfl.method.config import ReachabilityConfig
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.pretrain.config import EncoderJudgement, evaluation_mazes, unseen
 from sfl.pretrain.walks import GAMES_PER_MAZE, judging_generators, random_walks, walks_per_game
 from sfl.run.log import note

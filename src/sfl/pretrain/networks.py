@@ -31,7 +31,7 @@ from sfl.baselines.networks import (
 from sfl.config import require, to_json
 from sfl.errors import CheckpointError
 from sfl.nn import FRAME_SIZE
-from sfl.nn.frames import RGB, action_network
+from sfl.nn.frame_encoders import RGB, action_network
 from sfl.nn.weights import SUFFIX, load_networks, read_header, save_networks
 from sfl.pretrain.config import NetworkJudgement, NetworkRecipe, WalkConfig, evaluation_mazes, unseen
 from sfl.pretrain.train import Judged, changed, check_out, descend, recipe_lines, training_card, training_lines

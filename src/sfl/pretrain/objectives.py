@@ -14,7 +14,7 @@ from torch.nn import functional
 from sfl.api import Array
 from sfl.baselines.networks import MomentPairs, draw_offsets
 from sfl.config import require
-from sfl.nn.frames import FrameEncoder
+from sfl.nn.frame_encoders import FrameEncoder
 from sfl.pretrain.config import ContrastConfig
 
 

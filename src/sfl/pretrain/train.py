@@ -20,7 +20,7 @@ from sfl.baselines.networks import MomentPairs, Reachability, ReachabilityDraw
 from sfl.config import require, to_json
 from sfl.errors import CheckpointError
 from sfl.nn import Kind
-from sfl.nn.frames import KINDS, FrameEncoder
+from sfl.nn.frame_encoders import KINDS, FrameEncoder
 from sfl.nn.weights import SUFFIX, load_encoder, load_module, load_networks, read_header, save_encoder
 from sfl.pretrain.config import EncoderJudgement, EncoderRecipe, LearningConfig
 from sfl.pretrain.evaluate import PlaceRow, judge_encoder, place_cells

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sfl.api import Array
 from sfl.errors import UsageError
-from sfl.nn.frames import halve
+from sfl.nn.frame_encoders import halve
 from sfl.pretrain.config import TrainingMazes, WalkConfig
 from sfl.run.log import note
 from sfl.seeding import core_count, spawn

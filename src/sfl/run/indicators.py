@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfl.api import Array, Decision, Observation, Policy, Step
-from sfl.run.poses import PoseLog, edge_ends
+from sfl.run.coverage import PoseLog, edge_ends
 from sfl.worlds import Task
 from sfl.worlds.gym import GoalReached, GoalTest
 from sfl.worlds.world import World

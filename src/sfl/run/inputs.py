@@ -32,7 +32,7 @@ from sfl.baselines.config import NetworkConfig
 from sfl.baselines.random import RandomConfig
 from sfl.errors import CheckpointError, FileError, SflError, UsageError
 from sfl.files import json_in, read_bytes
-from sfl.nn.frames import is_frame
+from sfl.nn.frame_encoders import is_frame
 from sfl.nn.weights import SHIPPED, find_weights, read_header, tensor_sizes
 from sfl.registry import (
     AgentConfig,

@@ -16,6 +16,7 @@ from sfl.files import has_no_room
 from sfl.registry import agent_name, make_agent, wants_poses
 from sfl.run import checkpoint, folder
 from sfl.run.chance import is_random, random_rows, usable_random_rows, write_random_rows
+from sfl.run.coverage import PoseLog, landmark_poses
 from sfl.run.evaluate import EpisodeRow, Label, evaluate, open_world, summarise
 from sfl.run.folder import RunFolder
 from sfl.run.indicators import Indicators, unseen_goals
@@ -24,7 +25,6 @@ from sfl.run.lend import Explorer, lend_explorer
 from sfl.run.log import Boards, CsvTable, Progress, note
 from sfl.run.machine import give_back_freed_memory, memory_in_use, prepare, system_facts
 from sfl.run.metrics import MetricWindow
-from sfl.run.poses import PoseLog, landmark_poses
 from sfl.run.rollout import FreeEpisodes, rollout
 from sfl.run.settings import Experiment
 from sfl.run.stopping import RunStoppedError, StopNow, StopRequest

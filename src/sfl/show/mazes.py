@@ -26,11 +26,11 @@ from sfl.method.config import EdgeConfig, SFLConfig
 from sfl.method.edges import EdgeStatistics, form_edges, unfiltered
 from sfl.method.presets import resolve
 from sfl.registry import wants_poses
+from sfl.run.coverage import edge_ends
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, load_run
 from sfl.run.indicators import Leg, Waypoints, crossing
 from sfl.run.log import note
-from sfl.run.poses import edge_ends
 from sfl.seeding import spawn
 from sfl.show.curves import CURVES
 from sfl.show.maps import (

@@ -18,9 +18,9 @@ from sfl.api import GOAL, ActionValuePolicy, Array, Decision, Observation, Polic
 from sfl.config import require
 from sfl.errors import SflError
 from sfl.files import written
+from sfl.run.coverage import PathRecorder
 from sfl.run.evaluate import EpisodeRow, evaluate
 from sfl.run.folder import LoadedRun, RunFolder, load_run
-from sfl.run.poses import PathRecorder
 from sfl.show.views import (
     Box,
     chart,

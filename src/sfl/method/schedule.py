@@ -18,14 +18,14 @@ from sfl.fast.cuda import SideStream, tensor_cores, to_device
 from sfl.fast.graphed import GraphedSteps
 from sfl.fast.grid import FeatureCache, WindowTable, encode_distinct
 from sfl.method.config import SFLConfig
-from sfl.method.features import FeatureLearner
+from sfl.method.feature_learning import FeatureLearner
 from sfl.method.states import (
     FeatureStacks,
     FrameStates,
     FrozenEncoder,
     GridStates,
 )
-from sfl.method.successor import BatchStates, StepBatch, SuccessorLearner, unit
+from sfl.method.successor_features import BatchStates, StepBatch, SuccessorLearner, unit
 from sfl.nn.encoders import GridEncoder
 from sfl.nn.weights import adam_state, load_adam, load_encoder, load_module, module_state
 from sfl.replay.replay import NStepBatch, SequenceReplay
