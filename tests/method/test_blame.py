@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfl.method.config import NavigatorConfig
-from sfl.method.navigator import Navigator
+from sfl.method.navigator import Navigator, Outcomes
 
 from .script import Script
 
@@ -58,7 +58,7 @@ def test_what_is_settled_of_a_trip_is_part_of_its_state() -> None:
     script = Script(frontier=3, blame="both", replan_after=2).begin()
     for place in (0, 1, 2):
         script.see(place)
-    other = Navigator(NavigatorConfig(blame="both"))
+    other = Navigator(NavigatorConfig(blame="both"), Outcomes())
     other.load_state(script.navigator.state())
     assert other.trip is not None
     assert (other.trip, other.trip.settled) == (script.navigator.trip, 1)

@@ -26,7 +26,7 @@ class FakePool:
 
     def __init__(self) -> None:
         self.count, self.halves = 2, (slice(0, 1), slice(1, 2))
-        self.places = [SimpleNamespace(draw_goal=lambda rng: (float(rng.integers(9)), 0.0, 0.0))] * 2
+        self.samplers = [SimpleNamespace(draw_goal=lambda rng: (float(rng.integers(9)), 0.0, 0.0))] * 2
         self.episodes, self.times, self.budgets = [-1, -1], [0, 0], [0, 0]
         self.fresh, self.resting = [True, True], [False, False]
         self.actions: list[tuple[int, int, int]] = []

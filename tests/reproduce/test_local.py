@@ -48,7 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_report_is_written_in_three_forms(made: Path) -> None:
-    (out,) = (made / "reports").glob("curves-minigrid-only-random-fourroom-mss-fourroom-????????")
+    (out,) = (made / "reports").glob("curves-minigrid-only-fourroom-random-fourroom-mss-????????")
     with (out / "report.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["row"] == "Random actions"]
     assert [(row["place"], row["measure"], row["seeds"]) for row in rows] == [

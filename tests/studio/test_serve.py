@@ -141,7 +141,7 @@ def test_the_demo_is_small_and_can_be_played() -> None:
         names = [checkpoint["name"] for checkpoint in line["checkpoints"]]
         graphs = [studio.graphs.document(studio.shelf.run(line["id"]), name) for name in names]
         counts = [len(graph["landmarks"]["x"]) for graph in graphs]
-        assert len(counts) >= 3
+        assert len(counts) >= 2
         assert counts == sorted(counts)
         assert counts[-1] == 10
         seen = [sum(visits > 0 for visits in graph["coverage"]["visits"]) for graph in graphs]

@@ -57,14 +57,15 @@ def adam_state(optimiser: torch.optim.Adam, prefix: str) -> dict[str, Array]:
 
 def load_adam(optimiser: torch.optim.Adam, prefix: str, arrays: Mapping[str, Array]) -> None:
     """Set Adam's moments and its number of steps from arrays made by `adam_state`."""
+    # Moments lie in memory as their parameters do, kernels with channels last: the fused step goes through both alike.
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     sizes = [parameter.numel() for parameter in parameters]
     first, second = (torch.from_numpy(arrays[f"{prefix}.{name}"].copy()).split(sizes) for name in ("first", "second"))
     for parameter, mean, square in zip(parameters, first, second, strict=True):
         optimiser.state[parameter] = {
             "step": torch.tensor(float(arrays[f"{prefix}.steps"][0]), device=parameter.device),
-            "exp_avg": mean.view_as(parameter).to(parameter.device),
-            "exp_avg_sq": square.view_as(parameter).to(parameter.device),
+            "exp_avg": torch.empty_like(parameter).copy_(mean.view_as(parameter)),
+            "exp_avg_sq": torch.empty_like(parameter).copy_(square.view_as(parameter)),
         }
 
 

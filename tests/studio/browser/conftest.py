@@ -66,7 +66,7 @@ def _sources() -> Iterator[None]:
 def demo_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Copies of the demo's runs: r0 has learned FourRoom, r1 acts at random there."""
     place = tmp_path_factory.mktemp("demo")
-    names = ("demo-fourroom", "fourroom-random")
+    names = ("demo-fourroom", "random-fourroom")
     return [Path(shutil.copytree(DEMO / name, place / name)) for name in names]
 
 
