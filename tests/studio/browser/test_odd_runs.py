@@ -133,7 +133,7 @@ def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Gr
     sight = see(growing.address)
     assert "training" in sight.text("run-r0")
     sight.look(6, 3)
-    assert sight.state["fieldAt"] == 35_000
+    assert sight.state["fieldAt"] == 5_000
     sight.slide("threshold-add", 0.7)
     sight.page.evaluate("""() => {
       window.seen = [];
@@ -147,8 +147,8 @@ def test_a_new_checkpoint_renews_the_field_that_is_open(see: Opener, growing: Gr
     growing.go_on()
     sight.wait("window.seen.at(-1)[0] === 40000")  # that it is shown was seen as well, in the frame after
     seen = sight.page.evaluate("window.seen")
-    assert {at for at, _ in seen} == {35_000, 40_000}  # at no moment was there none
-    said = {line for at, line in seen if at == 35_000 and line}
+    assert {at for at, _ in seen} == {5_000, 40_000}  # at no moment was there none
+    said = {line for at, line in seen if at == 5_000 and line}
     assert said
     assert all("the field at step 5,000; that of the newest checkpoint is being made" in line for line in said)
     assert not sight.part("renewing").is_visible()

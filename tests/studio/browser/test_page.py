@@ -120,7 +120,7 @@ def test_a_landmark_shows_its_picture_and_figures(see: Opener, demo: str) -> Non
 def test_the_slider_goes_through_the_checkpoints(see: Opener, demo: str) -> None:
     sight = see(demo)
     checkpoints = sight.document("/api/runs")["runs"][0]["checkpoints"]
-    assert len(checkpoints) > 2
+    assert len(checkpoints) > 1
     sizes = [len(sight.document(GRAPH + one["name"])["landmarks"]["x"]) for one in checkpoints]
     sight.slide("checkpoint", 0)
     sight.wait(f"window.studio.state.landmarks === {sizes[0]}")
