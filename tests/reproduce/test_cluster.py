@@ -36,7 +36,7 @@ HAVE_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAVE_RAY, reason="ray is not installed; pip install ray")
 STEPS = 6_000
 """Of a run: five times a tiny one's, so that it takes several slices."""
-SLICE = 5.0
+SLICE = 2.0
 WORDS = [
     *("reproduce", "curves-minigrid", "--tiny", "--scale", "5", "--device", "cpu"),
     *("--only", "^fourroom-sfl", "--engine", "ray"),
@@ -116,7 +116,7 @@ def test_a_run_in_slices_elsewhere_equals_one_that_was_not_interrupted(tmp_path:
     source, reader = planned([table(replace(entry, shared=("fourroom-ec",)), seeds=1)], home).runs
     train(source.experiment, 0, home, "cpu")
     needed = (("fourroom-ec/seed-0000", pack(source.path, LEARNING_FILES)),)
-    order = Order(reader, str(home), None, needed, "cpu", 1.0, str(tmp_path))
+    order = Order(reader, str(home), None, needed, "cpu", 0.3, str(tmp_path))
     slices: list[tuple[bytes, bool]] = []
     while not slices or not slices[-1][1]:
         slices.append(work(order))
